@@ -1,4 +1,5 @@
 // What the pages of reservations, rollouts, capacity and single nodes show.
+import { keeps } from "./filter.mjs";
 import { VISION, ago, ahead, allocationId, nodeId, slots } from "./world.mjs";
 
 export const reservationId = "01930000-000a-7000-8000-000000000001";
@@ -13,6 +14,7 @@ const reservations = [
   reservation(2, "scheduled", {}, { start_time: ahead(40), end_time: ahead(90) }),
   reservation(3, "gathering", { reserved_gpus: 3, unused_gpus: 3 }),
 ];
+const listed = (_, { searchParams }) => ({ reservations: reservations.filter(({ config, status }) => keeps(searchParams, (field) => ({ ...config, ...status })[field])) });
 const one = (_, { pathname }) => reservations.find(({ id }) => pathname.endsWith(id)) ?? reservations[0];
 
 export const rolloutId = "01930000-000b-7000-8000-000000000001";
@@ -46,11 +48,11 @@ export const fleetAnswers = {
       { id: "m2", config: { protocol: "udp", vm_port: 53 }, status: { state: "failed", external_address: "203.0.113.7", external_port: 30018, failure: "The host does not answer. The platform tries again." } },
     ],
   },
-  "GET /api/v1/capacity-reservations": { reservations },
+  "GET /api/v1/capacity-reservations": listed,
   "GET /api/v1/capacity-reservations/*": one,
-  "GET /api/v1/admin/capacity-reservations": { reservations },
+  "GET /api/v1/admin/capacity-reservations": listed,
   "GET /api/v1/admin/capacity-reservations/*": one,
-  "GET /api/v1/admin/agent-rollouts": { rollouts },
+  "GET /api/v1/admin/agent-rollouts": (_, { searchParams }) => ({ rollouts: rollouts.filter((rollout) => keeps(searchParams, (field) => rollout[field])) }),
   "GET /api/v1/admin/agent-rollouts/*": (_, { pathname }) => rollouts.find(({ id }) => pathname.endsWith(id)) ?? rollouts[0],
   "POST /api/v1/admin/agent-rollouts/*:resume": { ...rollouts[0], state: "running" },
   "GET /api/v1/admin/capacity:history": { buckets, bucket_seconds: "3600" },

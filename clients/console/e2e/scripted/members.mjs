@@ -443,7 +443,7 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
     for (const [tab, none, shown] of [["webhooks", "No webhook matches", "https://hooks.example.com/gpuaas"], ["access", "No grant matches", "user:carol"]]) {
       await go(`/project?tab=${tab}`, "Project vision");
       await page.getByText(shown).first().waitFor();
-      await page.getByRole("searchbox").fill("nothing like it");
+      await page.getByRole("searchbox").first().fill("nothing like it");
       await page.getByText(none).waitFor();
       await page.getByRole("button", { name: "Clear the search" }).click();
       await page.getByText(shown).first().waitFor();
@@ -471,11 +471,20 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
     await look("webhook-once");
     await page.getByRole("button", { name: "I have saved it" }).click();
     await page.getByText("whsec_shown_once").waitFor({ state: "detached" });
-    await page.getByLabel("Deliveries").first().selectOption("failed");
+    const search = page.getByRole("searchbox", { name: "Search deliveries by event, error or id" }).first();
+    await search.fill("nothing like it");
+    await page.getByText("No delivery matches.").first().waitFor();
+    await search.fill("FAILED");
+    await sent.getByText("allocation.failed").waitFor();
+    assert.equal(await sent.getByText("allocation.active").count(), 0);
+    await look("webhook-deliveries-found");
+    await search.fill("");
+    await sent.getByText("allocation.active").first().waitFor();
+    await page.getByLabel("Deliveries", { exact: true }).first().selectOption("failed");
     await sent.getByText("No answer in time").waitFor({ state: "detached" });
     await page.reload();
     await sent.getByRole("button", { name: /^Deliver again: allocation.failed/ }).waitFor();
-    assert.equal(await page.getByLabel("Deliveries").first().inputValue(), "failed", "a reload keeps the filter");
+    assert.equal(await page.getByLabel("Deliveries", { exact: true }).first().inputValue(), "failed", "a reload keeps the filter");
     assert.equal(await sent.getByText("No answer in time").count(), 0);
     await sent.getByRole("button", { name: /^Deliver again: allocation.failed/ }).click();
     await dialog.getByRole("button", { name: "Deliver" }).click();

@@ -10,11 +10,12 @@ export async function narrow({ assert, page, test, go, signIn, take }) {
     }).length;
 
   await test("on a phone the menu and the tabs show where one is", async () => {
-    for (const [path, title] of [
+    const places = [
       ["/admin/capacity?tab=baremetal", "Capacity"],
       [`/admin/nodes/${nodeId(1)}?tab=evacuation`, "gpu-01"],
       ["/project?tab=settings", "Project vision"],
-    ]) {
+    ];
+    for (const [path, title] of places) {
       await page.setViewportSize({ width: 390, height: 844 });
       await go(path, title);
       await page.getByRole("tab", { selected: true }).waitFor();
@@ -22,6 +23,15 @@ export async function narrow({ assert, page, test, go, signIn, take }) {
       assert.equal(await page.evaluate(hidden), 0, path);
       assert.equal(await page.evaluate(() => scrollY), 0, `${path} begins at its top`);
     }
+    // a phone that is turned, while one reads further below
+    await page.setViewportSize({ width: 844, height: 390 });
+    await page.evaluate(() => scrollTo(0, 200));
+    const from = await page.evaluate(() => scrollY);
+    await page.setViewportSize({ width: 390, height: 390 });
+    await page.waitForFunction(() => innerWidth === 390);
+    await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+    assert.equal(await page.evaluate(hidden), 0, "the phone was turned");
+    assert.ok(from > 0 && (await page.evaluate(() => scrollY)) > 0, "the page does not scroll with it");
   });
 
   await test("on a phone a title of two lines makes its cell as high", async () => {

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { accessible, findings } from "../accessible.mjs";
 import { camera, open, start } from "../browser.mjs";
 import { audit, auditAnswers } from "./audit.mjs";
+import { dialogs } from "./dialogs.mjs";
 import { enrolment } from "./enrolment.mjs";
 import { fleetAnswers } from "./fleet.mjs";
 import { narrow } from "./narrow.mjs";
@@ -92,6 +93,7 @@ try {
   await roles(tools);
   await pages(tools);
   await tenants(tools);
+  await dialogs(tools);
   await narrow(tools);
   await outside(tools);
   await reference(tools);

@@ -66,6 +66,13 @@ export async function tenants({ assert, page, server, test, look, go, signIn }) 
     await signIn(undefined, "owner");
     await go("/organisation?tab=projects", "Organisation");
     await table("Projects").getByText("Vision", { exact: true }).waitFor();
+    await page.getByRole("searchbox", { name: "Search by slug or name" }).fill("SPEE");
+    await table("Projects").getByText("Vision", { exact: true }).waitFor({ state: "detached" });
+    await table("Projects").getByText("Speech", { exact: true }).waitFor();
+    await page.getByRole("searchbox").fill("nothing like it");
+    await page.getByText("No project matches").waitFor();
+    await page.getByRole("button", { name: "Clear the search" }).click();
+    await table("Projects").getByText("Vision", { exact: true }).waitFor();
     await look("organisation-projects");
     await page.getByRole("button", { name: "Add a project" }).click();
     await dialog.getByLabel("Slug").fill("Audio");

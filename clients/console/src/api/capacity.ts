@@ -14,13 +14,13 @@ export type Side = "project" | "operator";
 
 const PATHS = { project: "/api/v1/capacity-reservations", operator: "/api/v1/admin/capacity-reservations" } as const;
 
-/** Newest first, page by page. */
-export function useReservations(side: Side, include_ended: boolean) {
+/** Those that a filter of the API selects, newest first, page by page. */
+export function useReservations(side: Side, include_ended: boolean, filter = "") {
   const own = useSession()?.project ?? "";
   const project_id = side === "project" ? own : "";
   return useInfiniteQuery({
-    queryKey: ["reservations", side, project_id, include_ended],
-    queryFn: ({ pageParam }) => unwrap(client.GET(PATHS[side], { params: { query: { project_id, include_ended, page_size: PAGE, page_token: pageParam } } })),
+    queryKey: ["reservations", side, project_id, include_ended, filter],
+    queryFn: ({ pageParam }) => unwrap(client.GET(PATHS[side], { params: { query: { project_id, include_ended, page_size: PAGE, page_token: pageParam, ...(filter && { filter }) } } })),
     initialPageParam: "",
     getNextPageParam: (last) => last.next_page_token || undefined,
     refetchInterval: SLOW_MS,

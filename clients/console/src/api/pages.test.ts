@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { imageFilter } from "./catalog";
-import { type Page, everyPage, textFilter } from "./pages";
+import { type Page, everyPage, idsFilter, projectsFilter, textFilter, wordsFilter } from "./pages";
 
 it("all pages of a list are read, each with the token of the one before", async () => {
   const asked: string[] = [];
@@ -25,4 +25,14 @@ it("images are searched and chosen by status at once", () => {
   expect(imageFilter("cuda", "")).toBe('(slug:"cuda" OR display_name:"cuda")');
   expect(imageFilter("", "disabled")).toBe("status = disabled");
   expect(imageFilter("cuda", "active")).toBe('(slug:"cuda" OR display_name:"cuda") AND status = active');
+});
+
+it("every word of a search has to match, in a text or as what it stands for", () => {
+  expect(wordsFilter(["name"], "  ")).toBe("");
+  expect(wordsFilter(["name", "sku"], ' a"  \\ b')).toBe('(name:"a\\"" OR sku:"a\\"") AND (name:"b" OR sku:"b")');
+  const projects = Array.from({ length: 40 }, (_, number) => ({ id: `p${number}`, slug: `Team-${number}` }));
+  // the API takes so many comparisons, and no more
+  expect(wordsFilter(["name"], "team", (word) => projectsFilter(projects, word)).split(" OR ")).toHaveLength(7);
+  expect(projectsFilter(projects, "TEAM-39")).toEqual(["project_id = p39"]);
+  expect(idsFilter(["id"], "0193")).toEqual([]);
 });

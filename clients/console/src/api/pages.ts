@@ -1,5 +1,6 @@
 /** Lists of the API that come in pages: one page after the other on demand, or all of them for a choice. */
 import { useInfiniteQuery } from "@tanstack/react-query";
+import { isId } from "../lib/text";
 
 /** Rows of a page of a list that is shown. */
 export const SHOWN = 100;
@@ -26,6 +27,25 @@ export interface Paged<T> {
 export function textFilter(fields: string[], search: string): string {
   const text = search.trim().replaceAll("\\", "").replaceAll('"', '\\"');
   return text && `(${fields.map((field) => `${field}:"${text}"`).join(" OR ")})`;
+}
+
+/** Most comparisons beside those of texts, for each word: the API takes 32 in all. */
+const OTHERS = 6;
+
+/** Those of a list that have every word of a search as a part of one of some fields, or fulfil one of the comparisons that it stands for. */
+export function wordsFilter(fields: string[], search: string, others: (word: string) => string[] = () => []): string {
+  const words = search.split(/\s+/).filter((word) => textFilter(["x"], word) !== "");
+  return everyFilter(...words.map((word) => `(${[textFilter(fields, word).slice(1, -1), ...others(word).slice(0, OTHERS)].join(" OR ")})`));
+}
+
+/** What an id stands for in a search: it is compared as a whole. */
+export function idsFilter(fields: string[], word: string): string[] {
+  return isId(word) ? fields.map((field) => `${field} = ${word}`) : [];
+}
+
+/** The projects whose name has a word of a search. */
+export function projectsFilter(projects: { id: string; slug: string }[], word: string): string[] {
+  return projects.filter(({ slug }) => slug.toLowerCase().includes(word.toLowerCase())).map(({ id }) => `project_id = ${id}`);
 }
 
 /** What all of these filters match; empty ones match all. */

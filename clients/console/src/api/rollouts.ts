@@ -7,11 +7,11 @@ const CALM_MS = 2000;
 const SLOW_MS = 5000;
 const PAGE = 50;
 
-/** Newest first, page by page, without waves. */
-export function useRollouts() {
+/** Those that a filter of the API selects, newest first, page by page, without waves. */
+export function useRollouts(filter: string) {
   return useInfiniteQuery({
-    queryKey: ["agent-rollouts"],
-    queryFn: ({ pageParam }) => unwrap(client.GET("/api/v1/admin/agent-rollouts", { params: { query: { page_size: PAGE, page_token: pageParam } } })),
+    queryKey: ["agent-rollouts", filter],
+    queryFn: ({ pageParam }) => unwrap(client.GET("/api/v1/admin/agent-rollouts", { params: { query: { page_size: PAGE, page_token: pageParam, ...(filter && { filter }) } } })),
     initialPageParam: "",
     getNextPageParam: (last) => last.next_page_token || undefined,
     refetchInterval: SLOW_MS,

@@ -206,6 +206,14 @@ export function useTenantProjects() {
   });
 }
 
+/** The projects of an organisation that the caller sees, page by page; the server searches. */
+export function useOrganisationProjects(organisation_id: string, search: string) {
+  const filter = textFilter(["slug", "display_name"], search);
+  return usePages(["projects", organisation_id, "pages", filter], (page_token) =>
+    unwrap(client.GET("/api/v1/projects", { params: { query: { organisation_id, page_size: SHOWN, page_token, ...(filter && { filter }) } } })).then(({ projects: items = [], next_page_token: next }) => ({ items, next })),
+  );
+}
+
 export function useCreateOrganisation() {
   return useChange(["organisations"], (body: { slug: string; display_name: string; owner: string }) => unwrap(client.POST("/api/v1/admin/organisations", { body })));
 }

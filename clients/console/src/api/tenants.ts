@@ -7,20 +7,21 @@ import type { AllocationState } from "./types";
 
 export type TenantAllocation = components["schemas"]["allocation.TenantAllocation"];
 
-/** What narrows the list; empty: all. */
+/** What narrows the list; empty: all. `filter` is one of the API. */
 export interface TenantFilter {
   project_id: string;
   node_id: string;
   state: string;
   include_ended: boolean;
+  filter: string;
 }
 
 const PAGE = 100;
 const CALM_MS = 5000;
 
 /** The newest first, page by page. */
-export function useTenantAllocations({ state, ...rest }: TenantFilter) {
-  const query = { ...rest, ...(state !== "" && { state: state as AllocationState }), page_size: PAGE };
+export function useTenantAllocations({ state, filter, ...rest }: TenantFilter) {
+  const query = { ...rest, ...(filter && { filter }), ...(state !== "" && { state: state as AllocationState }), page_size: PAGE };
   return useInfiniteQuery({
     queryKey: ["tenant-allocations", query],
     queryFn: ({ pageParam }) => unwrap(client.GET("/api/v1/admin/allocations", { params: { query: { ...query, page_token: pageParam } } })),
@@ -30,11 +31,11 @@ export function useTenantAllocations({ state, ...rest }: TenantFilter) {
   });
 }
 
-/** Terminals of all projects, or of one allocation, the newest first, page by page. */
-export function useTerminalSessions(allocation_id: string) {
+/** Terminals of all projects, or of one allocation, that a filter of the API selects; the newest first, page by page. */
+export function useTerminalSessions(allocation_id: string, filter: string) {
   return usePages(
-    ["admin-terminal-sessions", allocation_id],
-    (page_token) => unwrap(client.GET("/api/v1/admin/terminal-sessions", { params: { query: { page_size: PAGE, page_token, ...(allocation_id && { allocation_id }) } } })).then(({ sessions: items = [], next_page_token: next }) => ({ items, next })),
+    ["admin-terminal-sessions", allocation_id, filter],
+    (page_token) => unwrap(client.GET("/api/v1/admin/terminal-sessions", { params: { query: { page_size: PAGE, page_token, ...(allocation_id && { allocation_id }), ...(filter && { filter }) } } })).then(({ sessions: items = [], next_page_token: next }) => ({ items, next })),
     { refetchInterval: CALM_MS },
   );
 }

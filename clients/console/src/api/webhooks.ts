@@ -2,7 +2,7 @@
 import type { components } from "@gpuaas/sdk";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { client, request, unwrap } from "./client";
-import { SHOWN, textFilter, usePages } from "./pages";
+import { SHOWN, idsFilter, textFilter, usePages, wordsFilter } from "./pages";
 import { onlyOnce } from "./problem";
 import type { Tenant } from "./tenancy";
 
@@ -52,13 +52,19 @@ export function useWebhooks({ kind, id }: Tenant, search = "") {
   });
 }
 
-/** Deliveries of one webhook, newest first, page by page. */
-export function useDeliveries(webhook_id: string, state: DeliveryState | "") {
+/** The filter of the API for every word of a search in the type of an event or its error, or for a whole id of a delivery or of what it is about. */
+export function deliveriesFilter(search: string): string {
+  return wordsFilter(["event_type", "error"], search, (word) => idsFilter(["id", "object_id"], word));
+}
+
+/** Deliveries of one webhook, newest first, page by page; the server searches. */
+export function useDeliveries(webhook_id: string, state: DeliveryState | "", search: string) {
+  const filter = deliveriesFilter(search);
   return useInfiniteQuery({
-    queryKey: ["webhook-deliveries", webhook_id, state],
+    queryKey: ["webhook-deliveries", webhook_id, state, filter],
     refetchInterval: LOOK_MS,
     initialPageParam: "",
-    queryFn: ({ pageParam: page_token }) => unwrap(client.GET("/api/v1/webhooks/{webhook_id}/deliveries", { params: { path: { webhook_id }, query: { page_size: DELIVERIES, page_token, ...(state && { state }) } } })),
+    queryFn: ({ pageParam: page_token }) => unwrap(client.GET("/api/v1/webhooks/{webhook_id}/deliveries", { params: { path: { webhook_id }, query: { page_size: DELIVERIES, page_token, ...(state && { state }), ...(filter && { filter }) } } })),
     getNextPageParam: ({ next_page_token }) => next_page_token || undefined,
   });
 }

@@ -56,3 +56,8 @@ export function nameProblem(name: string): string | undefined {
   if (name.length > 63) return "At most 63 characters.";
   return NAME.test(name) ? undefined : "Lower-case letters, digits and dashes, with no dash first or last.";
 }
+
+/** Whether this is a whole id as the API makes them. */
+export function isId(text: string): boolean {
+  return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text);
+}

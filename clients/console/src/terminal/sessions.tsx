@@ -7,6 +7,7 @@ import { sentence } from "../lib/text";
 import { Button, Card, Skeleton, Time } from "../ui/basics";
 import { Segments } from "../ui/form";
 import { Play, Square } from "../ui/icons";
+import { MODAL } from "../ui/modal";
 import { ProblemNote } from "../ui/problem";
 import type { TerminalSession } from "../api/types";
 import { isDenied } from "../api/problem";
@@ -103,7 +104,7 @@ function Replay({ session }: { session: TerminalSession }) {
       </Dialog.Trigger>
       <Dialog.Portal>
         <Dialog.Overlay className="overlay" />
-        <Dialog.Content className="dialog wide-dialog" aria-describedby={undefined}>
+        <Dialog.Content className="dialog wide-dialog" {...MODAL} aria-describedby={undefined}>
           <div className="dialog-head">
             <Dialog.Title>Recording</Dialog.Title>
             <Dialog.Close asChild>

@@ -104,7 +104,7 @@ export function CopyButton({ text, label }: { text: string; label: string }) {
 export function Code({ text, label }: { text: string; label: string }) {
   return (
     <div className="code">
-      <code tabIndex={0} role="group" aria-label={label}>
+      <code role="group" aria-label={label}>
         {text}
       </code>
       <CopyButton text={text} label={`Copy ${label}`} />

@@ -4,6 +4,7 @@ import { type FormEvent, type ReactNode, useState } from "react";
 import { type Right, may } from "../session/rights";
 import { useSession } from "../session/session";
 import { Button } from "./basics";
+import { MODAL } from "./modal";
 import { ProblemNote } from "./problem";
 
 export function Confirm({
@@ -25,8 +26,8 @@ export function Confirm({
   ready?: boolean;
   /** Not offered to who lacks this right on the platform. */
   needs?: Right;
-  /** Forgets what was typed, which was about what had been read then: on opening, and when all is loaded anew. */
-  reset?: () => void;
+  /** Begins a draft anew, which was about what had been read then: on opening, and when all was loaded anew on the reader's wish. */
+  reset?: (reloaded: boolean) => void;
   run: () => Promise<unknown>;
 }) {
   const [open, setOpen] = useState(false);
@@ -50,12 +51,12 @@ export function Confirm({
       setBusy(false);
     }
   };
-  const begin = () => {
+  const begin = (reloaded: boolean) => {
     setError(undefined);
-    reset?.();
+    reset?.(reloaded);
   };
   const change = (next: boolean) => {
-    if (next) begin();
+    if (next) begin(false);
     else setError(undefined);
     setOpen(next);
   };
@@ -64,13 +65,13 @@ export function Confirm({
       <AlertDialog.Trigger asChild>{trigger}</AlertDialog.Trigger>
       <AlertDialog.Portal>
         <AlertDialog.Overlay className="overlay" />
-        <AlertDialog.Content className="dialog">
+        <AlertDialog.Content className="dialog" {...MODAL}>
           <form onSubmit={confirm}>
             <AlertDialog.Title>{title}</AlertDialog.Title>
             <AlertDialog.Description asChild>
               <div className="dialog-text">{children}</div>
             </AlertDialog.Description>
-            {error !== undefined && <ProblemNote error={error} reloaded={begin} />}
+            {error !== undefined && <ProblemNote error={error} reloaded={() => begin(true)} />}
             <footer>
               <AlertDialog.Cancel asChild>
                 <Button>Cancel</Button>

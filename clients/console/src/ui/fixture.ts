@@ -14,6 +14,10 @@ export function keptState() {
       };
       return [cells[cell] as T, set];
     },
+    /** For another test with another view. */
+    forget(): void {
+      cells.length = 0;
+    },
     /** Calls the view, with its state. */
     drawn(view: () => ReactNode): ReactNode {
       at = 0;

@@ -11,8 +11,8 @@ export function keepFocus(target: () => HTMLElement | null): void {
   });
   const check = () => {
     if (!last || last.isConnected || document.activeElement !== document.body) return;
-    last = null;
     target()?.focus({ preventScroll: true });
   };
-  new MutationObserver(check).observe(document.body, { childList: true, subtree: true });
+  // a dialog that has just left keeps the page from taking the focus a moment longer
+  new MutationObserver(check).observe(document.body, { childList: true, subtree: true, attributes: true, attributeFilter: ["inert"] });
 }

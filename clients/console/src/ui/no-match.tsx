@@ -21,7 +21,7 @@ export function ShowMore({ of }: { of: More }) {
 }
 
 /** `children`: what to do where all is loaded. */
-export function NoMatch({ title, noun, loaded, more, clear, children }: { title: string; noun: string; loaded: number; more: More; clear: () => void; children: ReactNode }) {
+export function NoMatch({ title, noun = "", loaded = 0, more, clear, children }: { title: string; noun?: string; loaded?: number; /** Where only what is loaded was searched. */ more?: More; clear: () => void; children: ReactNode }) {
   return (
     <Empty
       icon={<Search size={28} />}
@@ -29,11 +29,11 @@ export function NoMatch({ title, noun, loaded, more, clear, children }: { title:
       action={
         <span className="page-actions">
           <Button onClick={clear}>Clear the filters</Button>
-          <ShowMore of={more} />
+          {more && <ShowMore of={more} />}
         </span>
       }
     >
-      {more.hasNextPage ? `Only the ${plural(loaded, noun)} loaded so far ${loaded === 1 ? "was" : "were"} searched. Show more, or change the search.` : children}
+      {more?.hasNextPage ? `Only the ${plural(loaded, noun)} loaded so far ${loaded === 1 ? "was" : "were"} searched. Show more, or change the search.` : children}
     </Empty>
   );
 }

@@ -7,6 +7,7 @@ import { useAllocationsWatch } from "../api/watches";
 import { may, useMay } from "../session/rights";
 import { projectOf } from "../session/roles";
 import { chooseProject, useSession } from "../session/session";
+import { MODAL } from "./modal";
 import { PLATFORM, placesFor } from "./nav";
 import { type Command, matching } from "./palette-match";
 import { chooseTheme } from "./theme";
@@ -99,7 +100,7 @@ export default function Palette({ open, setOpen }: { open: boolean; setOpen: (op
     <Dialog.Root open={open} onOpenChange={setOpen}>
       <Dialog.Portal>
         <Dialog.Overlay className="overlay" />
-        <Dialog.Content className="dialog palette" aria-describedby={undefined}>
+        <Dialog.Content className="dialog palette" {...MODAL} aria-describedby={undefined}>
           <Dialog.Title className="visually-hidden">Go to</Dialog.Title>
           {operator ? <NodeCommands>{(nodes) => <Found nodes={nodes} close={close} />}</NodeCommands> : <Found nodes={NO_NODES} close={close} />}
         </Dialog.Content>

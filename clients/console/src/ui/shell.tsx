@@ -6,6 +6,7 @@ import { ROLE_WORDS, may } from "../session/rights";
 import { projectOf } from "../session/roles";
 import { chooseProject, useSession } from "../session/session";
 import { ArrowLeft, BookOpen, LogOut, Monitor, Moon, Sun } from "./icons";
+import { useInSight } from "./in-sight";
 import { PLATFORM, type Place, placesFor } from "./nav";
 import { PaletteButton } from "./palette-button";
 import { type Theme, chooseTheme, useTheme } from "./theme";
@@ -13,13 +14,8 @@ import { type Theme, chooseTheme, useTheme } from "./theme";
 function NavLink({ to, title, icon: Icon, exact = false }: Place) {
   const [location] = useLocation();
   const here = location === to || (!exact && location.startsWith(`${to}/`));
-  const link = useRef<HTMLAnchorElement>(null);
-  useEffect(() => {
-    // on a phone the menu is one line that scrolls
-    if (here) link.current?.scrollIntoView({ block: "nearest", inline: "center" });
-  }, [here]);
   return (
-    <Link ref={link} href={to} className="nav-link" aria-current={here ? "page" : undefined}>
+    <Link href={to} className="nav-link" aria-current={here ? "page" : undefined}>
       <Icon size={17} aria-hidden="true" />
       {title}
     </Link>
@@ -65,7 +61,9 @@ export function Logo() {
 
 export function Shell({ children }: { children: ReactNode }) {
   const session = useSession();
-  const [, navigate] = useLocation();
+  const [location, navigate] = useLocation();
+  const menu = useRef<HTMLElement>(null);
+  useInSight(menu, "[aria-current=page]", session ? location : "");
   if (!session) return null;
   const signOut = () => {
     // after signing out the next user starts at the home page; after an expiry the address stays
@@ -83,7 +81,7 @@ export function Shell({ children }: { children: ReactNode }) {
           <Logo />
         </Link>
         <PaletteButton />
-        <nav aria-label="Main">
+        <nav aria-label="Main" ref={menu}>
           {placesFor(project?.role, session.platformRole).map((place) => (
             <NavLink key={place.to} {...place} />
           ))}

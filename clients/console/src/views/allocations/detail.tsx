@@ -223,7 +223,7 @@ function Details({ allocation }: { allocation: Allocation }) {
   const { config, status, metadata, creator, id = "" } = allocation;
   const mayChange = useProjectMay("write", undefined, config?.project_id);
   return (
-    <Card title="Details" aside={mayChange && <span className="page-actions"><Rename allocation={allocation} />{!isEnded(allocation) && <Ending key={`${allocation.termination_protection} ${allocation.auto_release_time}`} allocation={allocation} />}</span>}>
+    <Card title="Details" aside={mayChange && <span className="page-actions"><Rename allocation={allocation} />{!isEnded(allocation) && <Ending allocation={allocation} />}</span>}>
       <Facts
         rows={[
           ["Host name", <code>{config?.name}</code>],

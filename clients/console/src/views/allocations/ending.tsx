@@ -17,23 +17,34 @@ export function endingOf(isProtected: boolean, at: string, now: number): { termi
   return time !== undefined && time > now ? { termination_protection: false, auto_release_time: new Date(time).toISOString() } : undefined;
 }
 
+/** What is typed, with the etag of the allocation that it was typed for. */
+interface Draft {
+  isProtected: boolean;
+  at: string;
+  etag: string | undefined;
+}
+
+function draftOf({ termination_protection = false, auto_release_time, etag }: Allocation): Draft {
+  return { isProtected: termination_protection, at: auto_release_time ? toField(Date.parse(auto_release_time)) : "", etag };
+}
+
 export function Ending({ allocation }: { allocation: Allocation }) {
-  const { id: allocation_id = "", termination_protection = false, auto_release_time } = allocation;
+  const { id: allocation_id = "" } = allocation;
   const queries = useQueryClient();
-  const [isProtected, setProtected] = useState(termination_protection);
-  const [at, setAt] = useState(auto_release_time ? toField(Date.parse(auto_release_time)) : "");
+  const [draft, setDraft] = useState<Draft>();
+  const { isProtected, at, etag } = draft ?? draftOf(allocation);
   const body = endingOf(isProtected, at, Date.now());
   const run = async () => {
     if (!body) return;
-    learn(queries, await unwrap(client.PATCH("/api/v1/allocations/{allocation_id}", { params: { path: { allocation_id } }, body: { ...body, etag: allocation.etag } })));
+    learn(queries, await unwrap(client.PATCH("/api/v1/allocations/{allocation_id}", { params: { path: { allocation_id } }, body: { ...body, etag } })));
   };
   return (
-    <Confirm trigger={<Button small>Termination settings</Button>} title={`Termination protection and scheduled release of ${nameOf(allocation)}`} action="Save" ready={body !== undefined} run={run}>
+    <Confirm trigger={<Button small>Termination settings</Button>} title={`Termination protection and scheduled release of ${nameOf(allocation)}`} action="Save" ready={body !== undefined} reset={() => setDraft(undefined)} run={run}>
       <label className="check">
-        <input type="checkbox" checked={isProtected} onChange={(event) => setProtected(event.target.checked)} /> <span>Protect from release</span>
+        <input type="checkbox" checked={isProtected} onChange={(event) => setDraft({ isProtected: event.target.checked, at, etag })} /> <span>Protect from release</span>
       </label>
       <Field label="Release at (optional)" hint={isProtected ? "A protected allocation is not released by itself." : `Times in ${zone}. Its disks are wiped then.`} problem={body ? undefined : "Choose a time in the future."}>
-        {({ id, describedBy }) => <input id={id} aria-describedby={describedBy} type="datetime-local" disabled={isProtected} value={isProtected ? "" : at} onChange={(event) => setAt(event.target.value)} />}
+        {({ id, describedBy }) => <input id={id} aria-describedby={describedBy} type="datetime-local" disabled={isProtected} value={isProtected ? "" : at} onChange={(event) => setDraft({ isProtected, at: event.target.value, etag })} />}
       </Field>
     </Confirm>
   );

@@ -1,6 +1,7 @@
 /** The hash chains of the audit trail: verified in the browser, and the whole trail saved. */
 import { useState } from "react";
 import { headText, headsOf } from "../../lib/audit-chain";
+import { MOST_IN_MEMORY, canStream } from "../../lib/sink";
 import { plural } from "../../lib/text";
 import { Badge, Button, Card, CopyButton, Progress } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
@@ -50,6 +51,11 @@ export function Export({ of, sources }: { of: TrailWork; sources: string[] }) {
       <p>
         All sealed records, whatever the filters are, as JSON lines: <code>gpuaas admin audit verify</code> verifies the file without the platform.
       </p>
+      {!canStream() && (
+        <p>
+          This browser keeps the file in memory until it is whole, at most {MOST_IN_MEMORY / 1024 / 1024} MiB. For more, export one source at a time, or use <code>gpuaas admin audit export</code>.
+        </p>
+      )}
       <SelectField label="Source" value={source} onChange={setSource} options={[["", "All"], ...sources.map((one): [string, string] => [one, one])]} />
     </Confirm>
   );

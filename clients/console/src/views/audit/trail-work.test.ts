@@ -2,11 +2,14 @@ import { afterEach, expect, it, vi } from "vitest";
 import type { AuditRecord } from "../../api/audit";
 import { client } from "../../api/client";
 import { digestOf } from "../../lib/audit-chain";
-import { exportTrail, verifyTrail } from "./trail-work";
+import { exportTrail, saveTrail, verifyTrail } from "./trail-work";
 
 const ZERO = "0".repeat(64);
 const never = new AbortController().signal;
-afterEach(() => vi.restoreAllMocks());
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.unstubAllGlobals();
+});
 
 async function chain(source: string, count: number): Promise<AuditRecord[]> {
   const made: AuditRecord[] = [];
@@ -50,13 +53,51 @@ it("a noted head whose chain was not read is a finding: its source is not listed
   expect(findings).toEqual([`billing: no such chain was read, and billing:1:${noted[1]?.digest} is expected`, `egde: no such chain was read, and egde:2:${noted[2]?.digest} is expected`]);
 });
 
+/** A file of the reader's that takes pieces; `full` after so many. */
+function filed(full = Number.POSITIVE_INFINITY) {
+  const file = {
+    pieces: [] as string[],
+    close: vi.fn(async () => undefined),
+    abort: vi.fn(async () => undefined),
+    write: async (text: string) => {
+      if (file.pieces.push(text) > full) throw new Error("the disk is full");
+    },
+  };
+  vi.stubGlobal("showSaveFilePicker", async () => ({ createWritable: async () => file }));
+  return file;
+}
+
 it("an export has what the command's has, and can be of one source", async () => {
   const edge = await chain("edge", 3);
   played({ edge, billing: await chain("billing", 1) });
-  const { lines, records } = await exportTrail("edge", () => undefined, never);
-  expect(records).toBe(3);
-  expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual([{ source: "edge", start: { position: "0", digest: ZERO } }, ...edge]);
-  expect((await exportTrail("", () => undefined, never)).lines).toHaveLength(6);
+  let text = "";
+  const write = async (more: string) => void (text += more);
+  expect(await exportTrail("edge", write, () => undefined, never)).toBe(3);
+  expect(text.trim().split("\n").map((line) => JSON.parse(line) as unknown)).toEqual([{ source: "edge", start: { position: "0", digest: ZERO } }, ...edge]);
+  text = "";
+  await exportTrail("", write, () => undefined, never);
+  expect(text.trim().split("\n")).toHaveLength(6);
+});
+
+it("an export is written page by page, each before the next is read", async () => {
+  played({ edge: await chain("edge", 5) });
+  const file = filed();
+  const seen: number[] = [];
+  expect(await saveTrail("", "audit.jsonl", () => seen.push(file.pieces.length), never)).toEqual({ saved: 5 });
+  expect(seen).toEqual([1, 2, 3, 3]);
+  expect(file.pieces.map((piece) => piece.trim().split("\n").length)).toEqual([3, 2, 1]);
+  expect([file.close.mock.calls.length, file.abort.mock.calls.length]).toEqual([1, 0]);
+});
+
+it("what was written of an export that fails or is stopped is thrown away", async () => {
+  played({ edge: await chain("edge", 5) });
+  const file = filed(1);
+  await expect(saveTrail("", "audit.jsonl", () => undefined, never)).rejects.toThrow("the disk is full");
+  expect([file.close.mock.calls.length, file.abort.mock.calls.length]).toEqual([0, 1]);
+  const stop = new AbortController();
+  const stopped = filed();
+  await expect(saveTrail("", "audit.jsonl", () => stop.abort(), stop.signal)).rejects.toThrow("abort");
+  expect([stopped.pieces.length, stopped.close.mock.calls.length, stopped.abort.mock.calls.length]).toEqual([1, 0, 1]);
 });
 
 it("what is left out proves nothing: a source that does not answer, an order that does not go on, and a stop end it", async () => {

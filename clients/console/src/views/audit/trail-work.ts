@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "react";
 import { auditChains, auditPages } from "../../api/audit";
 import { Chain, type Expected, type Verified, findingsOf, placeOf } from "../../lib/audit-chain";
-import { saveFile } from "../../lib/csv";
+import { type Sink, openSink } from "../../lib/sink";
 
 export interface Work {
   kind: "verify" | "export";
@@ -53,21 +53,35 @@ export async function verifyTrail(expected: Expected[], tell: Tell, stop: AbortS
 }
 
 /** As `gpuaas admin audit export` writes it: of each source a line with what its first record follows, then its records. */
-export async function exportTrail(wanted: string, tell: Tell, stop: AbortSignal): Promise<{ lines: string[]; records: number }> {
+export async function exportTrail(wanted: string, write: Sink["write"], tell: Tell, stop: AbortSignal): Promise<number> {
   const { sources, total } = await chainsOf(wanted);
-  const lines: string[] = [];
   let read = 0;
   for (const source of sources) {
     let begun = false;
     for await (const { start, records = [] } of auditPages(source, stop)) {
-      if (!begun) lines.push(JSON.stringify({ source, start }));
+      const lines = [...(begun ? [] : [{ source, start }]), ...records];
       begun = true;
-      for (const record of records) lines.push(JSON.stringify(record));
+      if (lines.length > 0) await write(lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
       read += records.length;
       tell(source, read, total);
     }
   }
-  return { lines, records: read };
+  return read;
+}
+
+/** Exports into a file that the reader chooses; what was written of an export that fails or is stopped is no file. */
+export async function saveTrail(wanted: string, name: string, tell: Tell, stop: AbortSignal): Promise<Outcome> {
+  const sink = await openSink(name, "application/jsonl");
+  if (!sink) return {};
+  try {
+    const saved = await exportTrail(wanted, sink.write, tell, stop);
+    await sink.close();
+    return { saved };
+  } catch (error) {
+    // the file may be what failed
+    await sink.abort().catch(() => undefined);
+    throw error;
+  }
 }
 
 /** One work at a time; it ends with the page. */
@@ -92,12 +106,7 @@ export function useTrailWork() {
     work,
     outcome,
     verify: (expected: Expected[]) => void begin("verify", async (tell, stop) => ({ verified: await verifyTrail(expected, tell, stop) })),
-    save: (source: string, name: string) =>
-      void begin("export", async (tell, stop) => {
-        const { lines, records } = await exportTrail(source, tell, stop);
-        saveFile(name, new Blob(lines.map((line) => `${line}\n`), { type: "application/jsonl" }));
-        return { saved: records };
-      }),
+    save: (source: string, name: string) => void begin("export", (tell, stop) => saveTrail(source, name, tell, stop)),
     stop: () => {
       running.current?.abort();
       setWork(undefined);

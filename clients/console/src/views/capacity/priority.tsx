@@ -4,9 +4,11 @@ import { type ReactNode, useState } from "react";
 import { priorityKey, putProjectPriority, useProjectPriority } from "../../api/capacity";
 import type { Priority, ProjectPriority } from "../../api/types";
 import { useProjects } from "../../api/queries";
+import { isId } from "../../lib/text";
 import type { Project } from "../../session/session";
 import { Confirm } from "../../ui/dialog";
 import { Segments } from "../../ui/form";
+import { useEtag } from "../../ui/use-etag";
 import { ProjectField, namesOf } from "../reservations/project-field";
 
 const CLASSES: { value: Priority; label: string }[] = [
@@ -25,23 +27,21 @@ export function setText({ project_id = "", priority }: ProjectPriority, known: P
   return `Project ${projectText(project_id, known)} now has ${priority} priority. This includes its queued requests.`;
 }
 
-/** What it is now, without what waiting adds to that of a queued request; nothing for a project that is not known. */
-function Now({ project }: { project: string }) {
-  const priority = useProjectPriority(project).data?.priority;
-  return <p className="field-hint">{priority && `Now ${priority}. `}Applies to queued requests too. The default is normal.</p>;
-}
-
 /** Sets a project's priority. */
 export function SetPriority({ project, trigger, notify }: { /** Without it, the dialog asks for it. */ project?: string | undefined; trigger: ReactNode; notify: (text: string) => void }) {
   const queries = useQueryClient();
   const [typed, setTyped] = useState("");
   const [priority, setPriority] = useState<Priority>();
+  const [opened, setOpened] = useState(false);
   const known = useProjects();
   const id = project ?? typed.trim();
+  const isKnown = known.some((one) => one.id === id) || isId(id);
+  /** Without what waiting adds to that of a queued request. */
+  const now = useProjectPriority(opened && isKnown ? id : "");
+  const [etag, renew] = useEtag(id, now.data?.etag, priority !== undefined);
   const save = async () => {
     if (!priority) return;
-    const read = queries.getQueryData<ProjectPriority>(priorityKey(id));
-    const next = await putProjectPriority(id, priority, read?.etag);
+    const next = await putProjectPriority(id, priority, etag);
     queries.setQueryData(priorityKey(id), next);
     notify(setText(next, known));
     // the next one starts empty
@@ -50,8 +50,15 @@ export function SetPriority({ project, trigger, notify }: { /** Without it, the 
     // the order may have changed
     void queries.invalidateQueries({ queryKey: ["queue"] });
   };
+  // after a reload what was chosen stays, beside what is set now
+  const reset = (reloaded: boolean) => {
+    if (reloaded) return renew();
+    setOpened(true);
+    setPriority(undefined);
+    void queries.invalidateQueries({ queryKey: priorityKey(id) });
+  };
   return (
-    <Confirm needs="operate" trigger={trigger} title="Set project priority" action="Set priority" ready={id !== "" && priority !== undefined} run={save}>
+    <Confirm needs="operate" trigger={trigger} title="Set project priority" action="Set priority" ready={id !== "" && priority !== undefined && !now.isLoading} reset={reset} run={save}>
       <p>Requests with a higher priority are placed first. Each hour in the queue raises a request by one level, so low priority requests are placed too.</p>
       {project ? (
         <p>
@@ -61,7 +68,7 @@ export function SetPriority({ project, trigger, notify }: { /** Without it, the 
         <ProjectField value={typed} onChange={setTyped} />
       )}
       <Segments<Priority | ""> label="Priority" options={CLASSES} value={priority ?? ""} onChoose={(value) => setPriority(value || undefined)} />
-      <Now project={known.some((one) => one.id === id) ? id : ""} />
+      <p className="field-hint">{now.data?.priority && `Now ${now.data.priority}. `}Applies to queued requests too. The default is normal.</p>
     </Confirm>
   );
 }

@@ -7,6 +7,7 @@ import { useRegions } from "../../api/queries";
 import { useMay } from "../../session/rights";
 import { Button, Code, Planned } from "../../ui/basics";
 import { Plus } from "../../ui/icons";
+import { MODAL } from "../../ui/modal";
 import { ProblemNote } from "../../ui/problem";
 import { SelectField, TextField, countOf } from "../catalog/parts";
 
@@ -100,7 +101,7 @@ export function RegisterNode() {
       <Dialog.Portal>
         <Dialog.Overlay className="overlay" />
         {/* a click beside it must not lose the token */}
-        <Dialog.Content className="dialog" onInteractOutside={(event) => event.preventDefault()}>
+        <Dialog.Content className="dialog" {...MODAL} onInteractOutside={(event) => event.preventDefault()}>
           <Form done={() => setOpen(false)} />
         </Dialog.Content>
       </Dialog.Portal>

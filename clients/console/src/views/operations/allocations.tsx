@@ -1,5 +1,5 @@
 /** The allocations of all projects, for operators: found by state, project and node, stopped and released with a reason. */
-import type { ReactNode } from "react";
+import { type ReactNode, useDeferredValue } from "react";
 import { Link } from "wouter";
 import { useProjects } from "../../api/queries";
 import { type TenantAllocation, useTenantAllocations } from "../../api/tenants";
@@ -22,7 +22,7 @@ import { ForceRelease } from "../allocations/force-release";
 import { Operate } from "../allocations/operate";
 import { nameOf } from "../allocations/rename";
 import { StateBadge, isEnded, isHostLost } from "../allocations/state";
-import { workMatches } from "./work";
+import { allocationsFilter } from "./work";
 
 const COLUMNS: Column[] = ["Name", "Project", "State", "SKU", ["Node", "optional"], ["Created", "number optional"], ["Actions", "number"]];
 const STATES = ["requested", "reserved", "provisioning", "active", "releasing", "released", "failed"];
@@ -58,7 +58,7 @@ function Row({ one: { allocation = {}, node_id = "" }, node, before }: { one: Te
       <td className="tight">
         {config?.sku} <span className="muted">× {config?.gpu_count}</span>
       </td>
-      <td className="optional">{node_id ? <Link href={`/admin/nodes/${node_id}`}>{node?.config?.hostname ?? node_id.slice(0, 8)}</Link> : "–"}</td>
+      <td className="optional tight">{node_id ? <Link href={`/admin/nodes/${node_id}`}>{node?.config?.hostname ?? node_id.slice(0, 8)}</Link> : "–"}</td>
       <td className="number optional">
         <Time value={metadata?.create_time} />
       </td>
@@ -86,19 +86,12 @@ export default function AllAllocations() {
   const [node, setNode] = useQueryState("node");
   const [ended, setEnded] = useQuerySwitch("ended");
   const clear = useQueryReset(FILTERS);
-  const found = useTenantAllocations({ project_id: project, node_id: node, state, include_ended: ended });
+  const filter = allocationsFilter(useDeferredValue(search), projects, fleet ? nodesOf(fleet) : []);
+  const found = useTenantAllocations({ project_id: project, node_id: node, state, include_ended: ended, filter });
   const listed = found.data?.pages.flatMap(({ allocations = [] }) => allocations) ?? [];
-  const textOf = ({ allocation, node_id = "" }: TenantAllocation) => [
-    allocation?.id ?? "",
-    allocation?.display_name ?? "",
-    allocation?.creator ?? "",
-    projects.find(({ id }) => id === allocation?.config?.project_id)?.slug ?? allocation?.config?.project_id ?? "",
-    fleet?.nodes[node_id]?.config?.hostname ?? node_id,
-  ];
-  const shown = listed.filter((one) => workMatches(textOf(one), one.allocation ?? {}, { search, state: "" }));
   const { chosen, choose, keep } = useChosen();
   const mayChange = useMay("operate");
-  const selected = shown.flatMap(({ allocation }) => (allocation && chosen.has(allocation.id ?? "") ? [allocation] : []));
+  const selected = listed.flatMap(({ allocation }) => (allocation && chosen.has(allocation.id ?? "") ? [allocation] : []));
   const filtered = search !== "" || state !== "" || project !== "" || node !== "";
   return (
     <Page
@@ -126,8 +119,8 @@ export default function AllAllocations() {
             <Select label="Node" value={node} onChoose={setNode} options={[{ value: "", label: "All" }, ...(fleet ? nodesOf(fleet) : []).map(({ id = "", config }) => ({ value: id, label: config?.hostname ?? id }))]} />
           </div>
           <OperatorsBulk selected={selected} chosen={chosen} keep={keep} />
-          {shown.length === 0 ? (
-            <NoMatch title="No allocation matches" noun="allocation" loaded={listed.length} more={found} clear={clear}>
+          {listed.length === 0 ? (
+            <NoMatch title="No allocation matches" clear={clear}>
               Change the search, the state, the project or the node to see others.
             </NoMatch>
           ) : (
@@ -137,7 +130,6 @@ export default function AllAllocations() {
               foot={
                 <>
                   <span className="muted" role="status">
-                    {shown.length < listed.length && `${shown.length} of `}
                     {plural(listed.length, "allocation")}
                     {found.hasNextPage ? ", and more" : ""}
                   </span>
@@ -145,7 +137,7 @@ export default function AllAllocations() {
                 </>
               }
             >
-              {shown.map((one) => (
+              {listed.map((one) => (
                 <Row key={one.allocation?.id} one={one} node={fleet?.nodes[one.node_id ?? ""]} before={mayChange && <Chooser name={one.allocation?.config?.name} checked={chosen.has(one.allocation?.id ?? "")} choose={(on) => choose(one.allocation?.id ?? "", on)} />} />
               ))}
             </TableCard>

@@ -12,6 +12,7 @@ import { Meter } from "../../ui/meter";
 import { ProblemNote } from "../../ui/problem";
 import { Page } from "../../ui/shell";
 import { TableCard } from "../../ui/table";
+import { useEtag } from "../../ui/use-etag";
 import { useQueryState } from "../../ui/use-query-state";
 import { SelectField, TextField, countOf } from "../catalog/parts";
 import { ALLOCATIONS, nowText, partsOf, quotasOf } from "../usage/quotas";
@@ -19,15 +20,15 @@ import { ALLOCATIONS, nowText, partsOf, quotasOf } from "../usage/quotas";
 /** Projects that are shown at first, and that each "Show more" adds; each is a request. */
 const PAGE = 20;
 
-function SetQuota({ id, slug, quotas }: { id: string; slug: string; quotas: Quotas }) {
+export function SetQuota({ id, slug, quotas }: { id: string; slug: string; quotas: Quotas }) {
   const put = usePutQuota();
   const skus = useSkus().data ?? [];
   const [sku, setSku] = useState(ALLOCATIONS);
   const [max, setMax] = useState("");
   const count = countOf(max, 0);
+  const [etag, renew] = useEtag(id, quotas.etag, max !== "");
   const run = async () => {
-    if (count !== undefined) await put.mutateAsync({ project_id: id, sku, max: count, etag: quotas.etag });
-    setMax("");
+    if (count !== undefined) await put.mutateAsync({ project_id: id, sku, max: count, etag });
   };
   return (
     <Confirm
@@ -40,6 +41,8 @@ function SetQuota({ id, slug, quotas }: { id: string; slug: string; quotas: Quot
       title={`Set a quota of ${slug}`}
       action="Set quota"
       ready={count !== undefined}
+      // after a reload what was typed stays, beside what is set now
+      reset={(reloaded) => (reloaded ? renew() : setMax(""))}
       run={run}
     >
       <p>Lowering a quota stops nothing that runs.</p>

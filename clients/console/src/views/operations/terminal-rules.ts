@@ -1,5 +1,7 @@
-/** Which terminals match, and what they are called. Pure. */
+/** Which terminals are asked for, and what they are called. Pure. */
+import { everyFilter, idsFilter, projectsFilter, wordsFilter } from "../../api/pages";
 import type { TerminalSession } from "../../api/types";
+import type { Project } from "../../session/session";
 
 export type StateWord = "" | "open" | "closed";
 
@@ -7,12 +9,8 @@ export function kindWord({ kind }: TerminalSession): string {
   return kind === "ssh_tunnel" ? "SSH tunnel" : "Shell";
 }
 
-/** Those with every word of a search in person, project, allocation or kind, and in this state. */
-export function matching(sessions: TerminalSession[], search: string, state: StateWord, slugOf: (project?: string) => string): TerminalSession[] {
-  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
-  return sessions.filter((session) => {
-    const text = [session.principal, session.allocation_id, slugOf(session.project_id), kindWord(session), session.close_reason].join(" ").toLowerCase();
-    const isIn = state === "" || (state === "closed") === !!session.close_time;
-    return isIn && words.every((word) => text.includes(word));
-  });
+/** The filter of the API for every word of a search in person, project or why it ended, or for a whole id of an allocation or project, and for a state. */
+export function terminalsFilter(search: string, state: StateWord, projects: Project[]): string {
+  const words = wordsFilter(["principal", "close_reason"], search, (word) => [...idsFilter(["allocation_id", "project_id"], word), ...projectsFilter(projects, word)]);
+  return everyFilter(words, { "": "", open: "NOT close_time:*", closed: "close_time:*" }[state]);
 }

@@ -1,4 +1,5 @@
 /** The terminals of all projects, for operators: who opened which, for how long, and why it ended. */
+import { useDeferredValue } from "react";
 import { Link } from "wouter";
 import { useProjects } from "../../api/queries";
 import { useTerminalSessions } from "../../api/tenants";
@@ -15,7 +16,7 @@ import { ShowMore } from "../../ui/show-more";
 import { type Column, TableCard } from "../../ui/table";
 import { TextFilter } from "../../ui/text-filter";
 import { useQueryReset, useQueryState } from "../../ui/use-query-state";
-import { type StateWord, kindWord, matching } from "./terminal-rules";
+import { type StateWord, kindWord, terminalsFilter } from "./terminal-rules";
 import "../../styles/audit.css";
 
 const COLUMNS: Column[] = ["Who", "Allocation", ["Project", "optional"], "State", ["Opened", "number"], ["Duration", "number optional"], ["Output recorded", "optional"]];
@@ -65,10 +66,11 @@ export default function Terminals() {
   const [wanted, setState] = useQueryState("state");
   const state = STATES.find(({ value }) => value === wanted)?.value ?? "";
   const clear = useQueryReset(["allocation", "search", "state"]);
-  const found = useTerminalSessions(allocation);
   const projects = useProjects();
-  const slugOf = (id = "") => projects.find((one) => one.id === id)?.slug ?? id;
-  const filtered = allocation !== "" || search !== "" || state !== "";
+  const asked = useDeferredValue(search);
+  const found = useTerminalSessions(allocation, terminalsFilter(asked, state, projects));
+  // what was found may be of an older search than the one that is typed
+  const filtered = allocation !== "" || search !== "" || asked !== "" || state !== "";
   return (
     <Page title="Terminals">
       <p className="intro muted">Terminals and SSH tunnels through the platform, the newest first. To end one, stop its allocation, or disable who opened it: both end it within seconds.</p>
@@ -79,8 +81,7 @@ export default function Terminals() {
       </div>
       <Loaded of={[found]} lines={6} label="Loading terminals">
         {(sessions) => {
-          const shown = matching(sessions, search, state, slugOf);
-          if (shown.length > 0) {
+          if (sessions.length > 0) {
             return (
               <TableCard
                 label="Terminals"
@@ -89,7 +90,6 @@ export default function Terminals() {
                   <>
                     {!found.more && (
                       <span className="muted" role="status">
-                        {shown.length < sessions.length && `${shown.length} of `}
                         {plural(sessions.length, "terminal")}
                       </span>
                     )}
@@ -97,7 +97,7 @@ export default function Terminals() {
                   </>
                 }
               >
-                {shown.map((session) => (
+                {sessions.map((session) => (
                   <Row key={session.id} session={session} />
                 ))}
               </TableCard>
@@ -111,17 +111,8 @@ export default function Terminals() {
             );
           }
           return (
-            <Empty
-              icon={<Search size={28} />}
-              title="No terminal matches"
-              action={
-                <span className="page-actions">
-                  <Button onClick={clear}>Clear the filters</Button>
-                  <ShowMore of={found} noun="terminal" />
-                </span>
-              }
-            >
-              {found.more ? "Only those that are loaded were searched. Show more, or change the search." : "Search for a part of a name or id, or for the whole id of an allocation."}
+            <Empty icon={<Search size={28} />} title="No terminal matches" action={<Button onClick={clear}>Clear the filters</Button>}>
+              Search for a part of a person’s or project’s name, or for the whole id of an allocation.
             </Empty>
           );
         }}

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { InventoryNode } from "../../api/types";
-import { blockedBy, placedOf, underWay, workMatches } from "./work";
+import { allocationsFilter, blockedBy, placedOf, underWay } from "./work";
 
 const node = (id: string, status: InventoryNode["status"]): InventoryNode => ({ id, status });
 
@@ -27,8 +27,13 @@ it("work with the nearest deadline comes first", () => {
   expect(underWay([later, calm, sooner]).map(({ id }) => id)).toEqual(["s", "l"]);
 });
 
-it("a search is over name, project and node", () => {
-  const one = { config: { name: "web-1", sku: "h200" }, status: { state: "active" as const } };
-  const has = (search: string, state = "") => workMatches(["vision", "host-7"], one, { search, state });
-  expect([has("web vision"), has("host-7 h200"), has("db"), has("", "active"), has("", "releasing")]).toEqual([true, true, false, true, false]);
+it("a search is over name, SKU, image, person, project and node, by the server", () => {
+  const nodes = [{ id: "n7", config: { hostname: "host-7" } }, { id: "n8", config: { hostname: "gpu-8" } }];
+  const filter = (search: string) => allocationsFilter(search, [{ id: "p", slug: "vision" }], nodes);
+  expect(filter("")).toBe("");
+  const texts = (word: string) => ["name", "display_name", "sku", "image", "creator"].map((field) => `${field}:"${word}"`).join(" OR ");
+  expect(filter("web Vision")).toBe(`(${texts("web")}) AND (${texts("Vision")} OR project_id = p)`);
+  expect(filter("HOST")).toBe(`(${texts("HOST")} OR node_id = n7)`);
+  const id = "01930001-0000-7000-8000-000000000001";
+  expect(filter(id)).toContain(`OR id = ${id} OR project_id = ${id} OR node_id = ${id})`);
 });

@@ -1,5 +1,7 @@
 /** Allocations of all projects, gathered from what the fleet tells. Pure. */
+import { idsFilter, projectsFilter, wordsFilter } from "../../api/pages";
 import type { Allocation, InventoryNode, Slot } from "../../api/types";
+import type { Project } from "../../session/session";
 import { MOVING_POWERS } from "../allocations/state";
 
 /** Ids of the allocations that have slots, each with its node. */
@@ -32,14 +34,10 @@ export function underWay(allocations: Allocation[]): Allocation[] {
   return allocations.filter(busy).sort((a, b) => deadline(a) - deadline(b));
 }
 
-export interface WorkFilter {
-  /** Parts of name, id, project, SKU or node. */
-  search: string;
-  state: string;
-}
-
-export function workMatches(text: string[], { config, status }: Allocation, { search, state }: WorkFilter): boolean {
-  const all = [config?.name, config?.sku, config?.image, ...text].join(" ").toLowerCase();
-  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
-  return words.every((word) => all.includes(word)) && (!state || status?.state === state);
+/** The filter of the API for every word of a search in name, SKU, image, person, project or node; ids are whole. */
+export function allocationsFilter(search: string, projects: Project[], nodes: InventoryNode[]): string {
+  return wordsFilter(["name", "display_name", "sku", "image", "creator"], search, (word) => {
+    const hosts = nodes.filter(({ config }) => config?.hostname?.toLowerCase().includes(word.toLowerCase())).map(({ id }) => `node_id = ${id}`);
+    return [...idsFilter(["id", "project_id", "node_id"], word), ...projectsFilter(projects, word).slice(0, 3), ...hosts];
+  });
 }

@@ -1,12 +1,13 @@
 /** The projects of an organisation, and a new one by its owners. */
-import { useState } from "react";
-import { useProjectsOf } from "../../api/scim";
-import { type Organisation, useCreateProject } from "../../api/tenancy";
+import { useDeferredValue, useState } from "react";
+import { type Organisation, useCreateProject, useOrganisationProjects } from "../../api/tenancy";
 import { learnRoles } from "../../session/lifecycle";
 import { Button, Empty } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
-import { LayoutList, Plus } from "../../ui/icons";
+import { SearchBox } from "../../ui/form";
+import { LayoutList, Plus, Search } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
+import { ShowMore } from "../../ui/show-more";
 import { TableCard } from "../../ui/table";
 import { TextField, isSlug, slugProblem } from "../catalog/parts";
 import { TenantBadge, roleWord } from "../project/parts";
@@ -30,6 +31,10 @@ function NewProject({ organisation }: { organisation: Organisation }) {
       title={`Add a project to ${organisation.display_name || organisation.slug}`}
       action="Add"
       ready={isSlug(slug)}
+      reset={() => {
+        setSlug("");
+        setName("");
+      }}
       run={run}
     >
       <p>Members of the organisation have their role in it too. An operator sets its quotas.</p>
@@ -40,23 +45,38 @@ function NewProject({ organisation }: { organisation: Organisation }) {
 }
 
 export function Projects({ organisation, owner }: { organisation: Organisation; owner: boolean }) {
-  const found = useProjectsOf(organisation.id ?? "");
+  const [search, setSearch] = useState("");
+  const asked = useDeferredValue(search);
+  const found = useOrganisationProjects(organisation.id ?? "", asked);
   const adds = owner && organisation.state === "active";
+  // what was found may be of an older search than the one that is typed
+  const none = found.data?.length === 0 && search.trim() === "" && asked.trim() === "";
   return (
-    <Loaded of={[found]} lines={4} label="Loading projects">
-      {(projects) =>
-        projects.length === 0 ? (
-          <Empty icon={<LayoutList size={28} />} title="No project yet" action={adds && <NewProject organisation={organisation} />}>
-            Allocations, quotas and cost belong to a project. {!owner && "Owners of the organisation add one."}
-          </Empty>
-        ) : (
-          <>
-            {adds && (
-              <div className="tab-actions">
-                <NewProject key={projects.length} organisation={organisation} />
-              </div>
-            )}
-            <TableCard label="Projects" columns={["Project", "Your role", ["State", "number"]]}>
+    <>
+      {!none && (
+        <>
+          {adds && (
+            <div className="tab-actions">
+              <NewProject organisation={organisation} />
+            </div>
+          )}
+          <div className="filters" role="search" aria-label="Projects">
+            <SearchBox label="Search by slug or name" placeholder="Slug or name" value={search} onChange={setSearch} />
+          </div>
+        </>
+      )}
+      <Loaded of={[found]} lines={4} label="Loading projects">
+        {(projects) =>
+          none ? (
+            <Empty icon={<LayoutList size={28} />} title="No project yet" action={adds && <NewProject organisation={organisation} />}>
+              Allocations, quotas and cost belong to a project. {!owner && "Owners of the organisation add one."}
+            </Empty>
+          ) : projects.length === 0 ? (
+            <Empty icon={<Search size={28} />} title="No project matches" action={<Button onClick={() => setSearch("")}>Clear the search</Button>}>
+              Search for a part of its slug or name.
+            </Empty>
+          ) : (
+            <TableCard label="Projects" columns={["Project", "Your role", ["State", "number"]]} foot={found.more && <ShowMore of={found} noun="project" />}>
               {projects.map((project) => (
                 <tr key={project.id}>
                   <td>
@@ -69,9 +89,9 @@ export function Projects({ organisation, owner }: { organisation: Organisation; 
                 </tr>
               ))}
             </TableCard>
-          </>
-        )
-      }
-    </Loaded>
+          )
+        }
+      </Loaded>
+    </>
   );
 }

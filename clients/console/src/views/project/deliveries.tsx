@@ -1,15 +1,21 @@
 /** Deliveries of a webhook: what was sent, what the endpoint said, and once more by hand. */
+import { useDeferredValue } from "react";
 import { type DeliveryState, type Webhook, type WebhookDelivery, useDeliveries, useRedeliver } from "../../api/webhooks";
 import { sentence, shortId } from "../../lib/text";
 import { Badge, Button, Planned, Time } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
+import { SearchBox, Select } from "../../ui/form";
 import { Loaded } from "../../ui/loaded";
 import { Table } from "../../ui/table";
 import { useQueryState } from "../../ui/use-query-state";
-import { SelectField } from "../catalog/parts";
 import { deliveryTone, outcome } from "./hooks";
 
-const STATES: [DeliveryState | "", string][] = [["", "All"], ["pending", "Pending"], ["delivered", "Delivered"], ["failed", "Failed"]];
+const STATES: { value: DeliveryState | ""; label: string }[] = [
+  { value: "", label: "All" },
+  { value: "pending", label: "Pending" },
+  { value: "delivered", label: "Delivered" },
+  { value: "failed", label: "Failed" },
+];
 
 function Row({ webhook, delivery, manages }: { webhook: Webhook; delivery: WebhookDelivery; manages: boolean }) {
   const redeliver = useRedeliver(webhook);
@@ -42,16 +48,21 @@ function Row({ webhook, delivery, manages }: { webhook: Webhook; delivery: Webho
 export function Deliveries({ webhook, manages }: { webhook: Webhook; manages: boolean }) {
   // each webhook of the page has its own filter
   const [wanted, setState] = useQueryState(`deliveries-${shortId(webhook.id ?? "")}`);
-  const state = STATES.find(([value]) => value === wanted)?.[0] ?? "";
-  const query = useDeliveries(webhook.id ?? "", state);
+  const [search, setSearch] = useQueryState(`delivery-${shortId(webhook.id ?? "")}`);
+  const state = STATES.find(({ value }) => value === wanted)?.value ?? "";
+  const tests = manages && webhook.state !== "disabled";
+  const query = useDeliveries(webhook.id ?? "", state, useDeferredValue(search));
   return (
     <>
-      <SelectField label="Deliveries" value={state} onChange={setState} options={STATES} />
+      <div className="filters" role="search" aria-label={`Deliveries to ${webhook.url}`}>
+        <SearchBox label="Search deliveries by event, error or id" placeholder="Event, error or whole id" value={search} onChange={setSearch} />
+        <Select label="Deliveries" value={state} onChoose={setState} options={STATES} />
+      </div>
       <Loaded of={[query]} lines={3} label="Loading deliveries">
         {({ pages }) => {
           const all = pages.flatMap(({ deliveries = [] }) => deliveries);
           return all.length === 0 ? (
-            <p className="muted">None.</p>
+            <p className="muted">{search.trim() || state ? "No delivery matches. Change the search or the state." : `Nothing was sent yet.${tests ? " An event is sent when it happens, and Test sends one now." : ""}`}</p>
           ) : (
             <>
               <Table label={`Deliveries to ${webhook.url}`} columns={["Event", "State", "Outcome", ["Attempts", "number optional"], ["When", "optional"], ["Actions", "number"]]}>

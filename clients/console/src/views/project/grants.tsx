@@ -1,6 +1,7 @@
 /** Members who have a grant for single allocations, whatever their role. */
 import { useDeferredValue, useId, useState } from "react";
 import { type Grant, type Permission, PERMISSIONS, useEveryMember, useGrant, useGrants, useLiveAllocations, useTakeBack } from "../../api/grants";
+import type { Allocation } from "../../api/types";
 import { Button, Empty, Planned } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { KeyRound, Plus, Search } from "../../ui/icons";
@@ -97,6 +98,8 @@ function Row({ grant, name, project, manages }: { grant: Grant; name: string; pr
   );
 }
 
+const namesOf = (allocations: Allocation[]) => allocations.map(({ id = "", config }): [string, string] => [id, config?.name || id]);
+
 export function Grants({ project, manages }: { project: string; manages: boolean }) {
   const [search, setSearch] = useState("");
   const asked = useDeferredValue(search);
@@ -107,22 +110,21 @@ export function Grants({ project, manages }: { project: string; manages: boolean
   const none = found.data?.length === 0 && search.trim() === "" && asked.trim() === "";
   return (
     <>
+      {manages && allocations.data && members.data && (
+        <div className="tab-actions">
+          <GrantAccess project={project} allocations={namesOf(allocations.data)} members={members.data.map(({ principal = "" }) => principal)} />
+        </div>
+      )}
       {!none && (
         <div className="filters" role="search" aria-label="Access to allocations">
           <SearchBox label="Search by member or who granted" placeholder="Member, or who granted" value={search} onChange={setSearch} />
         </div>
       )}
       <Loaded of={[found, allocations, members]} lines={4} label="Loading access to allocations">
-        {(grants, allocations, members) => {
-          const named = allocations.map(({ id = "", config }): [string, string] => [id, config?.name || id]);
-          const nameOf = (id = "") => named.find(([of]) => of === id)?.[1] ?? id;
+        {(grants, allocations, _) => {
+          const nameOf = (id = "") => namesOf(allocations).find(([of]) => of === id)?.[1] ?? id;
           return (
             <>
-              {manages && (
-                <div className="tab-actions">
-                  <GrantAccess project={project} allocations={named} members={members.map(({ principal = "" }) => principal)} />
-                </div>
-              )}
               {grants.length === 0 && !none ? (
                 <Empty icon={<Search size={28} />} title="No grant matches" action={<Button onClick={() => setSearch("")}>Clear the search</Button>}>
                   Search for a part of a principal.

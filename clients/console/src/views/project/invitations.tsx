@@ -53,8 +53,10 @@ function Invite({ tenant, done }: { tenant: Tenant; done: (invitation: Invitatio
 export function Invitations({ tenant, manages }: { tenant: Tenant; manages: boolean }) {
   const [search, setSearch] = useState("");
   const [state, setState] = useState<InvitationState | "">("");
-  const found = useInvitations(tenant, useDeferredValue(search), state);
-  const filtered = search.trim() !== "" || state !== "";
+  const asked = useDeferredValue(search);
+  const found = useInvitations(tenant, asked, state);
+  // what was found may be of an older search than the one that is typed
+  const filtered = search.trim() !== "" || asked.trim() !== "" || state !== "";
   const clear = () => {
     setSearch("");
     setState("");
@@ -78,10 +80,12 @@ export function Invitations({ tenant, manages }: { tenant: Tenant; manages: bool
           <Invite tenant={tenant} done={setMade} />
         </div>
       )}
-      <div className="filters" role="search" aria-label="Invitations">
-        <SearchBox label="Search by email or who invited" placeholder="Email, or who invited" value={search} onChange={setSearch} />
-        <Select label="State" value={state} onChoose={setState} options={STATES} />
-      </div>
+      {(filtered || found.data?.length !== 0) && (
+        <div className="filters" role="search" aria-label="Invitations">
+          <SearchBox label="Search by email or who invited" placeholder="Email, or who invited" value={search} onChange={setSearch} />
+          <Select label="State" value={state} onChoose={setState} options={STATES} />
+        </div>
+      )}
       <Loaded of={[found]} lines={4} label="Loading invitations">
         {(invitations) => (
           <>

@@ -5,6 +5,7 @@ import { type MemberRole, ROLES } from "../../api/tenancy";
 import { Badge, Button, Code, type Tone } from "../../ui/basics";
 import { SelectField } from "../catalog/parts";
 import { Field } from "../../ui/form";
+import { MODAL } from "../../ui/modal";
 
 const TONES: Record<string, Tone> = { active: "good", suspended: "warn", closed: "idle" };
 const WORDS: Record<string, string> = { active: "Active", suspended: "Suspended", closed: "Closed" };
@@ -32,7 +33,7 @@ export function Secret({ title, label, text, close, children }: { title: string;
     <Dialog.Root open>
       <Dialog.Portal>
         <Dialog.Overlay className="overlay" />
-        <Dialog.Content className="dialog" onInteractOutside={(event) => event.preventDefault()} onEscapeKeyDown={(event) => event.preventDefault()}>
+        <Dialog.Content className="dialog" {...MODAL} onInteractOutside={(event) => event.preventDefault()} onEscapeKeyDown={(event) => event.preventDefault()}>
           <Dialog.Title>{title}</Dialog.Title>
           <Dialog.Description asChild>
             <div className="dialog-text">{children}</div>

@@ -174,7 +174,7 @@ export default function ReservationView({ side, id }: { side: Side; id: string }
                 ...(released > 0 ? ([["Released", plural(released, "GPU")]] as [string, string][]) : []),
                 ["Created by", metadata?.made_by_project ? `${metadata.created_by}, project member` : `${metadata?.created_by}, operator`],
                 ["Created", <Time value={metadata?.create_time} />],
-                ["Id", <span className="id-line"><code title={id}>{id}</code><CopyButton text={id} label="Copy id" /></span>],
+                ["ID", <span className="id-line"><code title={id}>{id}</code><CopyButton text={id} label="Copy id" /></span>],
               ]}
             />
             {!isOver(reservation) && !mayEnd(side, reservation) && <p className="muted">Created by an operator. Only an operator can end it.</p>}

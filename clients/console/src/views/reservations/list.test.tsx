@@ -4,15 +4,17 @@ import { expect, it, vi } from "vitest";
 import { Router } from "wouter";
 import { signInAs } from "../../session/fixture";
 import ReservationList from "./list";
+import { filterOf } from "./rules";
 
 vi.hoisted(() => vi.stubGlobal("matchMedia", () => ({ matches: false, addEventListener: () => {} })));
 
-/** The page of an operator who has loaded two reservations and searches. */
-function shown(search: string, next_page_token: string): string {
+/** The page of an operator that loaded all and what the server found of a search. */
+function shown(search: string, found: string[], next_page_token: string): string {
   signInAs("operator");
   const queries = new QueryClient();
-  const reservations = ["train", "serve"].map((name) => ({ id: name, config: { name, project_id: "p" }, status: { state: "active" } }));
-  queries.setQueryData(["reservations", "operator", "", false], { pages: [{ reservations, next_page_token }], pageParams: [""] });
+  const of = (names: string[], next = "") => ({ pages: [{ reservations: names.map((name) => ({ id: name, config: { name, project_id: "p", gpu_count: 8 }, status: { state: "active", used_gpus: 8 } })), next_page_token: next }], pageParams: [""] });
+  queries.setQueryData(["reservations", "operator", "", false, ""], of(["train", "serve"]));
+  queries.setQueryData(["reservations", "operator", "", false, filterOf({ search, state: "", idle: false }, [])], of(found, next_page_token));
   return renderToStaticMarkup(
     <QueryClientProvider client={queries}>
       <Router ssrPath="/admin/reservations" ssrSearch={`search=${search}`}>
@@ -22,16 +24,12 @@ function shown(search: string, next_page_token: string): string {
   );
 }
 
-it("a search that finds nothing in what is loaded says so, and loads more where there is more", () => {
-  const more = shown("absent", "next");
-  expect(more).toContain("No reservation matches");
-  expect(more).toContain("Only the 2 reservations loaded so far were searched.");
-  expect(more.match(/Show more<\/button>/g)).toHaveLength(1);
-  const all = shown("absent", "");
-  expect(all).toContain("No reservation matches");
-  expect(all).not.toContain("Show more");
-  expect(all).not.toContain("loaded so far");
-  const found = shown("train", "next");
-  expect(found).toContain("1 of 2 reservations, and more");
+it("what the server found of a search is shown, below the GPUs of all", () => {
+  const none = shown("absent", [], "");
+  expect(none).toContain("No reservation matches");
+  expect(none).not.toContain("Show more");
+  const found = shown("train", ["train"], "next");
+  expect(found).toContain("1 reservation, and more");
   expect(found.match(/Show more<\/button>/g)).toHaveLength(1);
+  for (const page of [none, found]) expect(page).toContain("<strong>16</strong> in use");
 });

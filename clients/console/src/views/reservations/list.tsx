@@ -1,14 +1,14 @@
 /** The reservations of the current project, or of all projects. */
-import { useState } from "react";
+import { useDeferredValue, useState } from "react";
 import { Link } from "wouter";
 import { type Side, useReservations } from "../../api/capacity";
 import type { Reservation } from "../../api/types";
 import { useProjects, useQuotas } from "../../api/queries";
-import { plural, raise } from "../../lib/text";
+import { plural, raise, sentence } from "../../lib/text";
 import { useMay } from "../../session/rights";
 import { useProjectMay } from "../../session/roles";
 import { Card, Empty, Skeleton } from "../../ui/basics";
-import { SearchBox } from "../../ui/form";
+import { SearchBox, Select } from "../../ui/form";
 import { CalendarClock, Plus } from "../../ui/icons";
 import { Meter } from "../../ui/meter";
 import { NoMatch, ShowMore } from "../../ui/no-match";
@@ -19,7 +19,7 @@ import { type Column, LinkRow, TableCard } from "../../ui/table";
 import { useQueryReset, useQueryState, useQuerySwitch } from "../../ui/use-query-state";
 import { LimitButton } from "./limit";
 import { Gpus, HOME, StateBadge, TITLE, RULES, Window } from "./parts";
-import { found as matching, totalsOf } from "./rules";
+import { STATES, filterOf, totalsOf } from "./rules";
 
 function columnsOf(side: Side): Column[] {
   const project: Column[] = side === "operator" ? [["Project", "optional"]] : [];
@@ -70,20 +70,21 @@ export default function ReservationList({ side }: { side: Side }) {
   const [over, setOver] = useQuerySwitch("ended");
   const [idle, setIdle] = useQuerySwitch("unused");
   const [notice, setNotice] = useState("");
-  const found = useReservations(side, over);
+  const projects = useProjects();
+  const [search, setSearch] = useQueryState("search");
+  const [state, setState] = useQueryState("state");
+  const clear = useQueryReset(["search", "state", "unused"]);
+  const filter = filterOf({ search: useDeferredValue(search), state, idle }, projects);
+  const whole = useReservations(side, over);
+  const found = useReservations(side, over, filter);
   // a project whose limit is 0 is offered nothing that would be refused
   const limit = useQuotas(side === "project").data?.max_reserved_gpus;
   const mayOperate = useMay("operate");
   const manages = useMay("manage");
   const mayWrite = useProjectMay("write");
   const mayReserve = side === "operator" ? mayOperate : mayWrite && (limit ?? 0) > 0;
-  const all = found.data?.pages.flatMap((page) => page.reservations ?? []) ?? [];
-  const projects = useProjects();
-  const [search, setSearch] = useQueryState("search");
-  const clear = useQueryReset(["search", "unused"]);
-  const listed = matching(all, search, (project) => projects.find(({ id }) => id === project)?.slug ?? "");
-  const rows = idle ? listed.filter(({ status }) => (status?.unused_gpus ?? 0) > 0) : listed;
-  const more = found.hasNextPage;
+  const all = whole.data?.pages.flatMap((page) => page.reservations ?? []) ?? [];
+  const rows = found.data?.pages.flatMap((page) => page.reservations ?? []) ?? [];
   return (
     <Page
       title={TITLE[side]}
@@ -108,8 +109,8 @@ export default function ReservationList({ side }: { side: Side }) {
         {notice}
       </p>
       {found.error && <ProblemNote error={found.error} retry={() => found.refetch()} />}
-      {found.isPending && <Skeleton lines={5} label="Loading reservations" />}
-      {found.data && all.length === 0 && (
+      {(whole.isPending || found.isPending) && <Skeleton lines={5} label="Loading reservations" />}
+      {whole.data && all.length === 0 && (
         <Empty icon={<CalendarClock size={28} />} title={over ? "No reservations yet" : "No active reservations"} action={mayReserve && <NewButton side={side}>Reserve GPUs</NewButton>}>
           {EMPTY[side]}
           {limit === 0 && ` The reservation limit of this project is 0: ${raise("the reservation limit", manages)}, or ${manages ? "reserve GPUs for the project there" : "to reserve GPUs for the project"}.`}
@@ -122,11 +123,12 @@ export default function ReservationList({ side }: { side: Side }) {
             <p className="muted">{RULES[side]}</p>
           </Card>
           <div className="filters" role="search" aria-label="Reservations">
-            <SearchBox label="Search by name, project, SKU, region or state" placeholder={side === "operator" ? "Name, project, SKU, region or state" : "Name, SKU, region or state"} value={search} onChange={setSearch} />
+            <SearchBox label="Search by name, project, SKU or region" placeholder={side === "operator" ? "Name, project, SKU or region" : "Name, SKU or region"} value={search} onChange={setSearch} />
+            <Select label="State" value={state} onChoose={setState} options={[{ value: "", label: "All" }, ...STATES.map((value) => ({ value, label: sentence(value) }))]} />
           </div>
-          {rows.length === 0 && (
-            <NoMatch title={idle ? "No reservation with unused GPUs matches" : "No reservation matches"} noun="reservation" loaded={all.length} more={found} clear={clear}>
-              Change the search, or show all that are listed.
+          {found.data && rows.length === 0 && (
+            <NoMatch title={idle ? "No reservation with unused GPUs matches" : "No reservation matches"} clear={clear}>
+              Change the search or the state, or show all that are listed.
             </NoMatch>
           )}
           {rows.length > 0 && (
@@ -137,9 +139,8 @@ export default function ReservationList({ side }: { side: Side }) {
               foot={
                 <>
                   <span className="muted" role="status">
-                    {rows.length < all.length && `${rows.length} of `}
-                    {plural(all.length, "reservation")}
-                    {more ? ", and more" : ""}
+                    {plural(rows.length, "reservation")}
+                    {found.hasNextPage ? ", and more" : ""}
                   </span>
                   <ShowMore of={found} />
                 </>

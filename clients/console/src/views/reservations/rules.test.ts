@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Reservation } from "../../api/types";
 import { fromField, toField } from "../../lib/time";
 import { partsText } from "../../ui/meter";
-import { type Draft, draftOf, found, mayEnd, paramsOf, partsOf, passedPercent, problemsOf, requestOf, sizeOf, totalsOf, unusedOf, usageText, waysOf } from "./rules";
+import { type Draft, draftOf, filterOf, mayEnd, paramsOf, partsOf, passedPercent, problemsOf, requestOf, sizeOf, totalsOf, unusedOf, usageText, waysOf } from "./rules";
 
 const NOW = new Date(2026, 0, 31, 12, 0).getTime();
 const HOUR = 3_600_000;
@@ -17,11 +17,15 @@ it("h_33_a_refused_reservation_is_never_advised_to_request_fewer_gpus_than_the_s
   expect(ways("4", true)).toEqual(["request fewer GPUs", "choose another region", "wait until capacity becomes free"]);
 });
 
-it("a reservation is found by its name, SKU, region, state and project", () => {
-  const one = (id: string, name: string, project_id: string): Reservation => ({ id, config: { name, project_id, sku: "h200-sxm-slice", region_code: "eu-1", gpu_count: 8, end_time: "2026-02-01T00:00:00Z" }, status: { state: "active" } });
-  const all = [one("1", "Training", "p"), one("2", "night", "q")];
-  const names = (search: string) => found(all, search, (project) => ({ p: "vision", q: "speech" })[project] ?? "").map(({ id }) => id);
-  expect([names(""), names("TRAIN vision"), names("speech active"), names("eu-1 h200"), names("vision night")]).toEqual([["1", "2"], ["1"], ["2"], ["1", "2"], []]);
+it("reservations are searched by the server: by name, SKU, region and project, by state, and those with unused GPUs", () => {
+  const projects = [{ id: "p", slug: "vision" }, { id: "q", slug: "revision" }, { id: "r", slug: "speech" }];
+  const filter = (search: string, state = "", idle = false) => filterOf({ search, state, idle }, projects);
+  expect(filter(" ")).toBe("");
+  expect(filter("Night VISION")).toBe('(name:"Night" OR sku:"Night" OR region_code:"Night") AND (name:"VISION" OR sku:"VISION" OR region_code:"VISION" OR project_id = p OR project_id = q)');
+  expect(filter("", "ended", true)).toBe("state = ended AND unused_gpus > 0");
+  expect(filter("", "nonsense")).toBe("");
+  const id = "01930000-0000-7000-8000-00000000000a";
+  expect(filter(id)).toContain(`OR project_id = ${id})`);
 });
 
 describe("what a reservation is", () => {

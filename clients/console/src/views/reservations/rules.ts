@@ -1,6 +1,8 @@
 /** The state of a reservation and the rules of the form: pure decisions. */
 import type { Side } from "../../api/capacity";
+import { everyFilter, idsFilter, projectsFilter, wordsFilter } from "../../api/pages";
 import type { Region, Reservation, ReservationConfig } from "../../api/types";
+import type { Project } from "../../session/session";
 import { fromField, toField } from "../../lib/time";
 import { nameProblem, plural } from "../../lib/text";
 import type { Tone } from "../../ui/basics";
@@ -28,13 +30,13 @@ export function partsOf(reservation: Reservation): Part[] {
   ];
 }
 
-/** Those with every word of a search in name, id, SKU, region, state or the name of their project. */
-export function found(reservations: Reservation[], search: string, slugOf: (project: string) => string): Reservation[] {
-  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
-  return reservations.filter(({ id, config, status }) => {
-    const text = [config?.name, id, config?.sku, config?.region_code, status?.state, slugOf(config?.project_id ?? "")].join(" ").toLowerCase();
-    return words.every((word) => text.includes(word));
-  });
+/** States that a reservation can be in, as the list offers them. */
+export const STATES = Object.keys(TONES);
+
+/** The filter of the API for every word of a search in name, SKU, region or the project’s name or id, for a state, and for unused GPUs. */
+export function filterOf({ search, state, idle }: { search: string; state: string; idle: boolean }, projects: Project[]): string {
+  const words = wordsFilter(["name", "sku", "region_code"], search, (word) => [...idsFilter(["project_id"], word), ...projectsFilter(projects, word)]);
+  return everyFilter(words, STATES.includes(state) ? `state = ${state}` : "", idle ? "unused_gpus > 0" : "");
 }
 
 /** The same over several reservations; scheduled and ended ones have no GPUs. */

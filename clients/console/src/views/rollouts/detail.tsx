@@ -4,7 +4,7 @@ import { Link } from "wouter";
 import { useRollout } from "../../api/rollouts";
 import { Facts, Skeleton, Time } from "../../ui/basics";
 import { ProblemNote } from "../../ui/problem";
-import { Page } from "../../ui/shell";
+import { Back, Page } from "../../ui/shell";
 import { Actions } from "./actions";
 import { StateBadge, Wave, targetOf } from "./parts";
 
@@ -12,7 +12,7 @@ export default function RolloutView({ id }: { id: string }) {
   const found = useRollout(id);
   const rollout = found.data;
   return (
-    <Page title={rollout ? `Agent rollout: ${targetOf(rollout)}` : "Agent rollout"} actions={rollout && <Actions key={rollout.state} rollout={rollout} />}>
+    <Page title={rollout ? `Agent rollout: ${targetOf(rollout)}` : "Agent rollout"} crumb={<Back to="/admin/agent-rollouts">Agent rollouts</Back>} actions={rollout && <Actions key={rollout.state} rollout={rollout} />}>
       {found.error && <ProblemNote error={found.error} retry={() => found.refetch()} />}
       {!rollout && !found.error && <Skeleton lines={6} label="Loading the rollout" />}
       {rollout && (

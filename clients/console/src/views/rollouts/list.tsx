@@ -1,6 +1,6 @@
 /** Rollouts of the node agent, and the form that starts one. */
 import { idempotencyKey } from "@gpuaas/sdk";
-import { useState } from "react";
+import { useDeferredValue, useState } from "react";
 import { useLocation } from "wouter";
 import { useCreateRollout, useRollouts } from "../../api/rollouts";
 import { plural, sentence } from "../../lib/text";
@@ -15,7 +15,7 @@ import { type Column, LinkRow, TableCard } from "../../ui/table";
 import { useQueryReset, useQueryState } from "../../ui/use-query-state";
 import { TextField } from "../catalog/parts";
 import { StateBadge, targetOf } from "./parts";
-import { STATES, matching } from "./search";
+import { STATES, filterOf } from "./search";
 
 const COLUMNS: Column[] = ["Version", "State", "Updated", ["Failed", "number"], ["Started", "optional"], ["Actor", "optional"]];
 const DIGEST = /^sha256:[0-9a-f]{64}$/;
@@ -60,32 +60,35 @@ function Begin() {
 }
 
 export default function RolloutList() {
-  const found = useRollouts();
   const [search, setSearch] = useQueryState("search");
   const [state, setState] = useQueryState("state");
   const clear = useQueryReset(["search", "state"]);
+  const filter = filterOf({ search: useDeferredValue(search), state });
+  const found = useRollouts(filter);
   const rollouts = found.data?.pages.flatMap((page) => page.rollouts ?? []);
-  const shown = matching(rollouts ?? [], { search, state });
+  // what was found may be of an older search than the one that is typed
+  const isAll = filter === "" && search.trim() === "" && state === "";
   return (
     <Page title="Agent rollouts" actions={<Begin />}>
       {found.error && <ProblemNote error={found.error} retry={() => found.refetch()} />}
       {!rollouts && !found.error && <Skeleton lines={4} label="Loading rollouts" />}
-      {rollouts?.length === 0 && (
+      {rollouts?.length === 0 && isAll && (
         <Empty icon={<Server size={28} />} title="No rollout yet">
           A rollout brings the agents of all nodes to a version, wave by wave, and stops when nodes fail.
         </Empty>
       )}
-      {rollouts && rollouts.length > 0 && (
+      {(!isAll || (rollouts && rollouts.length > 0)) && (
         <>
           <div className="filters" role="search" aria-label="Agent rollouts">
-            <SearchBox label="Search by version, digest, actor or reason" placeholder="Version, digest, actor or reason" value={search} onChange={setSearch} />
+            <SearchBox label="Search by version, actor or reason" placeholder="Version, actor or reason" value={search} onChange={setSearch} />
             <Select label="State" value={state} onChoose={setState} options={[{ value: "", label: "All" }, ...STATES.map((value) => ({ value, label: sentence(value) }))]} />
           </div>
-          {shown.length === 0 ? (
-            <NoMatch title="No rollout matches" noun="rollout" loaded={rollouts.length} more={found} clear={clear}>
+          {rollouts?.length === 0 && (
+            <NoMatch title="No rollout matches" clear={clear}>
               Change the search or the state to see other rollouts.
             </NoMatch>
-          ) : (
+          )}
+          {rollouts && rollouts.length > 0 && (
             <TableCard
               label="Agent rollouts"
               columns={COLUMNS}
@@ -93,7 +96,6 @@ export default function RolloutList() {
               foot={
                 <>
                   <span className="muted" role="status">
-                    {shown.length < rollouts.length && `${shown.length} of `}
                     {plural(rollouts.length, "rollout")}
                     {found.hasNextPage ? ", and more" : ""}
                   </span>
@@ -101,7 +103,7 @@ export default function RolloutList() {
                 </>
               }
             >
-              {shown.map((rollout) => (
+              {rollouts.map((rollout) => (
                 <LinkRow key={rollout.id} to={`/admin/agent-rollouts/${rollout.id}`} name={targetOf(rollout)}>
                   <td>
                     <StateBadge state={rollout.state} />

@@ -1,0 +1,35 @@
+// What all dialogs have in common.
+export async function dialogs({ assert, page, test, go, signIn }) {
+  const isInert = () => page.evaluate(() => document.getElementById("root").inert);
+  const focused = () => page.evaluate(() => document.activeElement.getAttribute("aria-label") ?? document.activeElement.textContent);
+
+  await test("nothing behind a dialog is reached while it is open, and the focus goes back to where it was", async () => {
+    await signIn("admin");
+    await go("/admin/nodes", "Nodes");
+    for (const [button, role] of [["Register a node", "dialog"], ["Go to…", "dialog"]]) {
+      await page.getByRole("button", { name: button }).focus();
+      await page.keyboard.press("Enter");
+      await page.getByRole(role).waitFor();
+      assert.ok(await isInert(), `behind ${button}`);
+      await page.keyboard.press("Escape");
+      await page.getByRole(role).waitFor({ state: "detached" });
+      await page.waitForFunction(() => !document.getElementById("root").inert);
+      assert.match(await focused(), new RegExp(button.slice(0, 5)));
+    }
+    await go("/keys", "SSH keys");
+    await page.getByRole("button", { name: "Delete laptop" }).click();
+    await page.getByRole("alertdialog").waitFor();
+    assert.ok(await isInert());
+    await page.getByRole("button", { name: "Cancel" }).click();
+    await page.waitForFunction(() => !document.getElementById("root").inert);
+    assert.equal(await focused(), "Delete laptop");
+    // the button that opened the dialog leaves with it
+    await page.route("**/api/v1/ssh-keys?*", (route) => route.fulfill({ json: { ssh_keys: [] } }));
+    await page.getByRole("button", { name: "Delete laptop" }).press("Enter");
+    await page.getByRole("alertdialog").getByRole("button", { name: "Delete" }).press("Enter");
+    await page.getByText("No key yet").first().waitFor();
+    await page.getByRole("alertdialog").waitFor({ state: "detached" });
+    await page.waitForFunction(() => document.activeElement !== document.body);
+    await page.unroute("**/api/v1/ssh-keys?*");
+  });
+}
