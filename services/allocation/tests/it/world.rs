@@ -160,7 +160,7 @@ impl World {
             name: self.db.name().into(),
             user: format!("gpuaas_{service}"),
             password_file: Some(self.db.password_file().into()),
-            max_connections: 2,
+            max_connections: 4,
         });
         let settings = Settings {
             cell: CELL,
