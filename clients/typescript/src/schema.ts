@@ -1832,6 +1832,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/admin/terminal-sessions/{session_id}:end": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * EndTenantTerminalSession ends a session of anybody, and whatever it carries, within seconds
+         * @description EndTenantTerminalSession ends a session of anybody, and whatever it carries, within seconds. Its user and the members of the project see the reason. Of one that has ended already it changes nothing.
+         *
+         *     Platform administrators and operators; action `terminal.operator_end` on `session`.
+         */
+        post: operations["TerminalAdminService_EndTenantTerminalSession"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/allocations": {
         parameters: {
             query?: never;
@@ -2016,6 +2038,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/allocations/{allocation_id}/terminal-sessions/{session_id}:end": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * EndTerminalSession ends a session that the caller opened, and whatever it carries, within seconds
+         * @description EndTerminalSession ends a session that the caller opened, and whatever it carries, within seconds. Of one that has ended already it changes nothing.
+         *
+         *     Owners and members of the project; action `terminal.end` on `allocation`.
+         */
+        post: operations["TerminalSessionService_EndTerminalSession"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/allocations/{allocation_id}/timeline": {
         parameters: {
             query?: never;
@@ -2024,8 +2068,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * ListTimeline lists the timeline of an allocation, oldest first
-         * @description ListTimeline lists the timeline of an allocation, oldest first.
+         * ListTimeline lists the timeline of an allocation, oldest first unless the request says otherwise
+         * @description ListTimeline lists the timeline of an allocation, oldest first unless the request says otherwise.
          *
          *     Owners, members and viewers of the project; action `allocation.get` on `allocation`.
          */
@@ -2734,6 +2778,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/organisations/{organisation_id}/scim/keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListScimKeys lists the API keys with the scope scim of all projects of an organisation, oldest first, the disabled and expired ones too
+         * @description ListScimKeys lists the API keys with the scope scim of all projects of an organisation, oldest first, the disabled and expired ones too. DisableApiKey ends one.
+         *
+         *     Members of the organisation; action `organisation_scim_key.list` on `organisation`.
+         */
+        get: operations["ScimService_ListScimKeys"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/organisations/{organisation_id}/webhooks": {
         parameters: {
             query?: never;
@@ -2854,8 +2920,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * ListActivities lists what happened in a project, and what was denied there, newest first
-         * @description ListActivities lists what happened in a project, and what was denied there, newest first. For as long as audit records are kept.
+         * ListActivities lists what happened in a project, and what was denied there, newest first unless the request says otherwise
+         * @description ListActivities lists what happened in a project, and what was denied there, newest first unless the request says otherwise. For as long as audit records are kept.
          *
          *     Owners, members and viewers of the project; action `activity.list` on `project`.
          */
@@ -5298,6 +5364,10 @@ export interface components {
             groups?: components["schemas"]["identity.ScimGroup"][];
             next_page_token?: string;
         };
+        "identity.ListScimKeysResponse": {
+            keys?: components["schemas"]["identity.ScimKey"][];
+            next_page_token?: string;
+        };
         "identity.ListServiceAccountsResponse": {
             service_accounts?: components["schemas"]["identity.ServiceAccount"][];
             next_page_token?: string;
@@ -5482,6 +5552,19 @@ export interface components {
             creator?: string;
             /** Format: date-time */
             create_time?: string;
+        };
+        /** @description ScimKey is an API key that the identity provider may call with. */
+        "identity.ScimKey": {
+            /** @description Never with the key itself. */
+            api_key?: components["schemas"]["identity.ApiKey"];
+            /** @description Of the service account. */
+            project_id?: string;
+            /** @description Slug of the project. */
+            project?: string;
+            /** @description Slug of the service account. */
+            service_account?: string;
+            /** @description The service account is disabled, and so the key is refused. */
+            account_disabled?: boolean;
         };
         /** @description ScimSettings is how users that SCIM registers sign in. */
         "identity.ScimSettings": {
@@ -6819,6 +6902,13 @@ export interface components {
              */
             recording_bytes?: string;
             kind?: components["schemas"]["terminal.TerminalKind"];
+            /**
+             * Format: date-time
+             * @description When its end was requested by its user or an operator; unset when it was not. It ends within seconds.
+             */
+            end_request_time?: string;
+            /** @description Why an operator ended it; empty otherwise. */
+            end_reason?: string;
         };
     };
     responses: {
@@ -8457,6 +8547,10 @@ export interface operations {
             query?: {
                 /** @description Default 50, at most 500. */
                 page_size?: number;
+                /** @description Only those that it is true of, for example `state = broken AND time > 2027-01-01`. See "Filters and orders" of the guide for integrators. Fields: time, state, reason, principal. */
+                filter?: string;
+                /** @description `time desc` (default) or `time`. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -8630,6 +8724,10 @@ export interface operations {
             query?: {
                 /** @description Default 50, at most 500. */
                 page_size?: number;
+                /** @description Only those that it is true of, for example `kind = evidence AND generation > 3`. See "Filters and orders" of the guide for integrators. Fields: time, kind, generation, detail, allocation_id, principal. */
+                filter?: string;
+                /** @description `time desc` (default) or `time`. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -10019,7 +10117,7 @@ export interface operations {
                 page_token?: string;
                 /** @description Only sessions into this allocation. */
                 allocation_id?: string;
-                /** @description Only those that it is true of, for example `principal = "user:ada" AND NOT close_time:*`. See "Filters and orders" of the guide for integrators. Fields: allocation_id, project_id, principal, kind, open_time, close_time, close_reason, recorded, recording_bytes. */
+                /** @description Only those that it is true of, for example `principal = "user:ada" AND NOT close_time:*`. See "Filters and orders" of the guide for integrators. Fields: allocation_id, project_id, principal, kind, open_time, close_time, close_reason, recorded, recording_bytes, end_request_time. */
                 filter?: string;
                 /** @description Fields with commas between them, each with ` desc` after it or not, for example `open_time`; default newest first. Fields: allocation_id, project_id, principal, kind, open_time, recording_bytes. */
                 order_by?: string;
@@ -10040,6 +10138,40 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["terminal.ListTerminalSessionsResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    TerminalAdminService_EndTenantTerminalSession: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Shown to the user and to the members of the project; one line of at most 500 characters. */
+                    reason: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terminal.TerminalSession"];
                 };
             };
             default: components["responses"]["Error"];
@@ -10426,7 +10558,7 @@ export interface operations {
             query?: {
                 page_size?: number;
                 page_token?: string;
-                /** @description Only those that it is true of, for example `principal = "user:ada" AND NOT close_time:*`. See "Filters and orders" of the guide for integrators. Fields: allocation_id, project_id, principal, kind, open_time, close_time, close_reason, recorded, recording_bytes. */
+                /** @description Only those that it is true of, for example `principal = "user:ada" AND NOT close_time:*`. See "Filters and orders" of the guide for integrators. Fields: allocation_id, project_id, principal, kind, open_time, close_time, close_reason, recorded, recording_bytes, end_request_time. */
                 filter?: string;
                 /** @description Fields with commas between them, each with ` desc` after it or not, for example `open_time`; default newest first. Fields: allocation_id, project_id, principal, kind, open_time, recording_bytes. */
                 order_by?: string;
@@ -10487,11 +10619,47 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    TerminalSessionService_EndTerminalSession: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                allocation_id: string;
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terminal.TerminalSession"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     AllocationService_ListTimeline: {
         parameters: {
             query?: {
                 page_size?: number;
                 page_token?: string;
+                /** @description Only those that it is true of, for example `state = failed OR step:provision`. See "Filters and orders" of the guide for integrators. Fields: sequence, time, end_time, step, state, message, actor, reason. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `time desc`; default `sequence`. Fields: sequence, time, step, state. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -11716,6 +11884,40 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    ScimService_ListScimKeys: {
+        parameters: {
+            query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+                /** @description Only those that it is true of, for example `disabled = false AND last_used_time < 2027-01-01`. See "Filters and orders" of the guide for integrators. Fields: display_name, project, service_account, creator, disabled, create_time, expire_time, last_used_time. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `create_time desc`; default the order in which they were made. Fields: display_name, project, service_account, creator, create_time. */
+                order_by?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
+            };
+            header?: never;
+            path: {
+                organisation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ListScimKeysResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     WebhookService_ListOrganisationWebhooks: {
         parameters: {
             query?: {
@@ -12000,6 +12202,10 @@ export interface operations {
                 /** @description Default 50, at most 500. A page may have fewer though more follow. */
                 page_size?: number;
                 page_token?: string;
+                /** @description Only those that it is true of, for example `action:terminal AND outcome = denied`. See "Filters and orders" of the guide for integrators. Fields: action, resource, resource_id, outcome, create_time. */
+                filter?: string;
+                /** @description `create_time desc` (default) or `create_time`. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };

@@ -1140,6 +1140,38 @@ class AsyncOperations(AsyncCaller):
         """
         return await self._call(t.ENABLE_SERVICE_ACCOUNT, {"project_id": project_id, "service_account_id": service_account_id}, {}, {"etag": etag}, idempotency_key, timeout)
 
+    async def end_tenant_terminal_session(
+        self,
+        session_id: str,
+        *,
+        reason: str,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.TerminalSession:
+        """EndTenantTerminalSession ends a session of anybody, and whatever it carries, within seconds. Its user and
+        the members of the project see the reason. Of one that has ended already it changes nothing.
+
+        Platform administrators and operators; action `terminal.operator_end` on `session`.
+
+        reason: Shown to the user and to the members of the project; one line of at most 500 characters.
+        """
+        return await self._call(t.END_TENANT_TERMINAL_SESSION, {"session_id": session_id}, {}, {"reason": reason}, idempotency_key, timeout)
+
+    async def end_terminal_session(
+        self,
+        allocation_id: str,
+        session_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.TerminalSession:
+        """EndTerminalSession ends a session that the caller opened, and whatever it carries, within seconds. Of one
+        that has ended already it changes nothing.
+
+        Owners and members of the project; action `terminal.end` on `allocation`.
+        """
+        return await self._call(t.END_TERMINAL_SESSION, {"allocation_id": allocation_id, "session_id": session_id}, {}, {}, idempotency_key, timeout)
+
     async def exchange_api_key(
         self,
         *,
@@ -1717,11 +1749,13 @@ class AsyncOperations(AsyncCaller):
         end_time: datetime | None = None,
         page_size: int | None = None,
         page_token: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListActivitiesResponse:
-        """ListActivities lists what happened in a project, and what was denied there, newest first. For as long as
-        audit records are kept.
+        """ListActivities lists what happened in a project, and what was denied there, newest first unless the request
+        says otherwise. For as long as audit records are kept.
 
         Owners, members and viewers of the project; action `activity.list` on `project`.
 
@@ -1731,10 +1765,13 @@ class AsyncOperations(AsyncCaller):
         start_time: From this time on.
         end_time: Before this time.
         page_size: Default 50, at most 500. A page may have fewer though more follow.
+        filter: Only those that it is true of, for example `action:terminal AND outcome = denied`. See "Filters and
+        orders" of the guide for integrators. Fields: action, resource, resource_id, outcome, create_time.
+        order_by: `create_time desc` (default) or `create_time`.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return await self._call(t.LIST_ACTIVITIES, {"project_id": project_id}, {"kind": kind, "actor": actor, "outcome": outcome, "start_time": start_time, "end_time": end_time, "page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
+        return await self._call(t.LIST_ACTIVITIES, {"project_id": project_id}, {"kind": kind, "actor": actor, "outcome": outcome, "start_time": start_time, "end_time": end_time, "page_size": page_size, "page_token": page_token, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_activities(
         self,
@@ -1746,6 +1783,8 @@ class AsyncOperations(AsyncCaller):
         start_time: datetime | None = None,
         end_time: datetime | None = None,
         page_size: int | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> AsyncIterator[m.Activity]:
@@ -1757,10 +1796,13 @@ class AsyncOperations(AsyncCaller):
         start_time: From this time on.
         end_time: Before this time.
         page_size: Default 50, at most 500. A page may have fewer though more follow.
+        filter: Only those that it is true of, for example `action:terminal AND outcome = denied`. See "Filters and
+        orders" of the guide for integrators. Fields: action, resource, resource_id, outcome, create_time.
+        order_by: `create_time desc` (default) or `create_time`.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_ACTIVITIES, {"project_id": project_id}, {"kind": kind, "actor": actor, "outcome": outcome, "start_time": start_time, "end_time": end_time, "page_size": page_size, "read_mask": read_mask}, "activities", timeout)
+        return self._pages(t.LIST_ACTIVITIES, {"project_id": project_id}, {"kind": kind, "actor": actor, "outcome": outcome, "start_time": start_time, "end_time": end_time, "page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "activities", timeout)
 
     async def list_agent_rollouts(
         self,
@@ -2108,7 +2150,7 @@ class AsyncOperations(AsyncCaller):
 
         filter: Only those that it is true of, for example `principal = "user:ada" AND NOT close_time:*`. See
         "Filters and orders" of the guide for integrators. Fields: allocation_id, project_id, principal, kind,
-        open_time, close_time, close_reason, recorded, recording_bytes.
+        open_time, close_time, close_reason, recorded, recording_bytes, end_request_time.
         order_by: Fields with commas between them, each with ` desc` after it or not, for example `open_time`;
         default newest first. Fields: allocation_id, project_id, principal, kind, open_time, recording_bytes.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
@@ -2130,7 +2172,7 @@ class AsyncOperations(AsyncCaller):
 
         filter: Only those that it is true of, for example `principal = "user:ada" AND NOT close_time:*`. See
         "Filters and orders" of the guide for integrators. Fields: allocation_id, project_id, principal, kind,
-        open_time, close_time, close_reason, recorded, recording_bytes.
+        open_time, close_time, close_reason, recorded, recording_bytes, end_request_time.
         order_by: Fields with commas between them, each with ` desc` after it or not, for example `open_time`;
         default newest first. Fields: allocation_id, project_id, principal, kind, open_time, recording_bytes.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
@@ -2762,6 +2804,8 @@ class AsyncOperations(AsyncCaller):
         node_id: str,
         *,
         page_size: int | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListNodeHistoryResponse:
@@ -2770,10 +2814,13 @@ class AsyncOperations(AsyncCaller):
         All platform roles; action `node.get` on `node`.
 
         page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `state = broken AND time > 2027-01-01`. See "Filters and
+        orders" of the guide for integrators. Fields: time, state, reason, principal.
+        order_by: `time desc` (default) or `time`.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return await self._call(t.LIST_NODE_HISTORY, {"node_id": node_id}, {"page_size": page_size, "read_mask": read_mask}, None, None, timeout)
+        return await self._call(t.LIST_NODE_HISTORY, {"node_id": node_id}, {"page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     async def list_node_image_cache(
         self,
@@ -3582,6 +3629,8 @@ class AsyncOperations(AsyncCaller):
         slot_id: str,
         *,
         page_size: int | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListResourceSlotHistoryResponse:
@@ -3590,10 +3639,13 @@ class AsyncOperations(AsyncCaller):
         All platform roles; action `slot.list` on `node`.
 
         page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `kind = evidence AND generation > 3`. See "Filters and
+        orders" of the guide for integrators. Fields: time, kind, generation, detail, allocation_id, principal.
+        order_by: `time desc` (default) or `time`.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return await self._call(t.LIST_RESOURCE_SLOT_HISTORY, {"node_id": node_id, "slot_id": slot_id}, {"page_size": page_size, "read_mask": read_mask}, None, None, timeout)
+        return await self._call(t.LIST_RESOURCE_SLOT_HISTORY, {"node_id": node_id, "slot_id": slot_id}, {"page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     async def list_resource_slots(
         self,
@@ -3660,6 +3712,58 @@ class AsyncOperations(AsyncCaller):
         its items: `allocations.id,next_page_token`. Absent: all.
         """
         return self._pages(t.LIST_SCIM_GROUPS, {"organisation_id": organisation_id}, {"page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "groups", timeout)
+
+    async def list_scim_keys(
+        self,
+        organisation_id: str,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
+        read_mask: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListScimKeysResponse:
+        """ListScimKeys lists the API keys with the scope scim of all projects of an organisation, oldest first, the
+        disabled and expired ones too. DisableApiKey ends one.
+
+        Members of the organisation; action `organisation_scim_key.list` on `organisation`.
+
+        page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `disabled = false AND last_used_time < 2027-01-01`. See
+        "Filters and orders" of the guide for integrators. Fields: display_name, project, service_account, creator,
+        disabled, create_time, expire_time, last_used_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `create_time
+        desc`; default the order in which they were made. Fields: display_name, project, service_account, creator,
+        create_time.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
+        """
+        return await self._call(t.LIST_SCIM_KEYS, {"organisation_id": organisation_id}, {"page_size": page_size, "page_token": page_token, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
+
+    def iter_scim_keys(
+        self,
+        organisation_id: str,
+        *,
+        page_size: int | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
+        read_mask: str | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.ScimKey]:
+        """The items of all pages of `list_scim_keys`.
+
+        page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `disabled = false AND last_used_time < 2027-01-01`. See
+        "Filters and orders" of the guide for integrators. Fields: display_name, project, service_account, creator,
+        disabled, create_time, expire_time, last_used_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `create_time
+        desc`; default the order in which they were made. Fields: display_name, project, service_account, creator,
+        create_time.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
+        """
+        return self._pages(t.LIST_SCIM_KEYS, {"organisation_id": organisation_id}, {"page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "keys", timeout)
 
     async def list_service_accounts(
         self,
@@ -3868,7 +3972,7 @@ class AsyncOperations(AsyncCaller):
         allocation_id: Only sessions into this allocation.
         filter: Only those that it is true of, for example `principal = "user:ada" AND NOT close_time:*`. See
         "Filters and orders" of the guide for integrators. Fields: allocation_id, project_id, principal, kind,
-        open_time, close_time, close_reason, recorded, recording_bytes.
+        open_time, close_time, close_reason, recorded, recording_bytes, end_request_time.
         order_by: Fields with commas between them, each with ` desc` after it or not, for example `open_time`;
         default newest first. Fields: allocation_id, project_id, principal, kind, open_time, recording_bytes.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
@@ -3891,7 +3995,7 @@ class AsyncOperations(AsyncCaller):
         allocation_id: Only sessions into this allocation.
         filter: Only those that it is true of, for example `principal = "user:ada" AND NOT close_time:*`. See
         "Filters and orders" of the guide for integrators. Fields: allocation_id, project_id, principal, kind,
-        open_time, close_time, close_reason, recorded, recording_bytes.
+        open_time, close_time, close_reason, recorded, recording_bytes, end_request_time.
         order_by: Fields with commas between them, each with ` desc` after it or not, for example `open_time`;
         default newest first. Fields: allocation_id, project_id, principal, kind, open_time, recording_bytes.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
@@ -3905,32 +4009,44 @@ class AsyncOperations(AsyncCaller):
         *,
         page_size: int | None = None,
         page_token: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListTimelineResponse:
-        """ListTimeline lists the timeline of an allocation, oldest first.
+        """ListTimeline lists the timeline of an allocation, oldest first unless the request says otherwise.
 
         Owners, members and viewers of the project; action `allocation.get` on `allocation`.
 
+        filter: Only those that it is true of, for example `state = failed OR step:provision`. See "Filters and
+        orders" of the guide for integrators. Fields: sequence, time, end_time, step, state, message, actor, reason.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `time desc`;
+        default `sequence`. Fields: sequence, time, step, state.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return await self._call(t.LIST_TIMELINE, {"allocation_id": allocation_id}, {"page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
+        return await self._call(t.LIST_TIMELINE, {"allocation_id": allocation_id}, {"page_size": page_size, "page_token": page_token, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_timeline(
         self,
         allocation_id: str,
         *,
         page_size: int | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> AsyncIterator[m.TimelineEntry]:
         """The items of all pages of `list_timeline`.
 
+        filter: Only those that it is true of, for example `state = failed OR step:provision`. See "Filters and
+        orders" of the guide for integrators. Fields: sequence, time, end_time, step, state, message, actor, reason.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `time desc`;
+        default `sequence`. Fields: sequence, time, step, state.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_TIMELINE, {"allocation_id": allocation_id}, {"page_size": page_size, "read_mask": read_mask}, "entries", timeout)
+        return self._pages(t.LIST_TIMELINE, {"allocation_id": allocation_id}, {"page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "entries", timeout)
 
     async def list_usage(
         self,

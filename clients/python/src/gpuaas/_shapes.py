@@ -864,6 +864,10 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("groups", "groups", "[ScimGroup]"),
         ("next_page_token", "next_page_token", "str"),
     ),
+    "ListScimKeysResponse": (
+        ("keys", "keys", "[ScimKey]"),
+        ("next_page_token", "next_page_token", "str"),
+    ),
     "ListServiceAccountsResponse": (
         ("service_accounts", "service_accounts", "[ServiceAccount]"),
         ("next_page_token", "next_page_token", "str"),
@@ -1415,6 +1419,13 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("creator", "creator", "str"),
         ("create_time", "create_time", "time"),
     ),
+    "ScimKey": (
+        ("api_key", "api_key", "ApiKey"),
+        ("project_id", "project_id", "str"),
+        ("project", "project", "str"),
+        ("service_account", "service_account", "str"),
+        ("account_disabled", "account_disabled", "bool"),
+    ),
     "ScimSettings": (
         ("organisation_id", "organisation_id", "str"),
         ("issuer", "issuer", "str"),
@@ -1552,6 +1563,8 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("recorded", "recorded", "bool"),
         ("recording_bytes", "recording_bytes", "int64"),
         ("kind", "kind", "str"),
+        ("end_request_time", "end_request_time", "time"),
+        ("end_reason", "end_reason", "str"),
     ),
     "TimelineEntry": (
         ("sequence", "sequence", "int64"),

@@ -181,6 +181,12 @@ ENABLE_RESOURCE_SLOT: Operation[m.ResourceSlot] = Operation(
 ENABLE_SERVICE_ACCOUNT: Operation[m.ServiceAccount] = Operation(
     "POST", "/api/v1/projects/{project_id}/service-accounts/{service_account_id}:enable", m.ServiceAccount, keyed=True
 )
+END_TENANT_TERMINAL_SESSION: Operation[m.TerminalSession] = Operation(
+    "POST", "/api/v1/admin/terminal-sessions/{session_id}:end", m.TerminalSession, keyed=True
+)
+END_TERMINAL_SESSION: Operation[m.TerminalSession] = Operation(
+    "POST", "/api/v1/allocations/{allocation_id}/terminal-sessions/{session_id}:end", m.TerminalSession, keyed=True
+)
 EXCHANGE_API_KEY: Operation[m.ExchangeApiKeyResponse] = Operation(
     "POST", "/api/v1/auth/token", m.ExchangeApiKeyResponse
 )
@@ -399,6 +405,9 @@ LIST_RESOURCE_SLOTS: Operation[m.ListResourceSlotsResponse] = Operation(
 )
 LIST_SCIM_GROUPS: Operation[m.ListScimGroupsResponse] = Operation(
     "GET", "/api/v1/organisations/{organisation_id}/scim/groups", m.ListScimGroupsResponse
+)
+LIST_SCIM_KEYS: Operation[m.ListScimKeysResponse] = Operation(
+    "GET", "/api/v1/organisations/{organisation_id}/scim/keys", m.ListScimKeysResponse
 )
 LIST_SERVICE_ACCOUNTS: Operation[m.ListServiceAccountsResponse] = Operation(
     "GET", "/api/v1/projects/{project_id}/service-accounts", m.ListServiceAccountsResponse

@@ -166,6 +166,7 @@ __all__ = [
     "ListResourceSlotHistoryResponse",
     "ListResourceSlotsResponse",
     "ListScimGroupsResponse",
+    "ListScimKeysResponse",
     "ListServiceAccountsResponse",
     "ListSkusResponse",
     "ListSlotWipeCertificatesResponse",
@@ -246,6 +247,7 @@ __all__ = [
     "RuntimeProfile",
     "ScimGroup",
     "ScimGroupMapping",
+    "ScimKey",
     "ScimSettings",
     "ScimSubjectAttribute",
     "ScorePart",
@@ -2552,6 +2554,14 @@ class ListScimGroupsResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ListScimKeysResponse:
+    """ListScimKeysResponse."""
+    keys: list[ScimKey] = dataclasses.field(default_factory=list)
+    next_page_token: str = ""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListServiceAccountsResponse:
     """ListServiceAccountsResponse."""
     service_accounts: list[ServiceAccount] = dataclasses.field(default_factory=list)
@@ -3628,6 +3638,22 @@ class ScimGroupMapping:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScimKey:
+    """ScimKey is an API key that the identity provider may call with."""
+    api_key: ApiKey | None = None
+    """Never with the key itself."""
+    project_id: str = ""
+    """Of the service account."""
+    project: str = ""
+    """Slug of the project."""
+    service_account: str = ""
+    """Slug of the service account."""
+    account_disabled: bool = False
+    """The service account is disabled, and so the key is refused."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScimSettings:
     """ScimSettings is how users that SCIM registers sign in."""
     organisation_id: str = ""
@@ -3895,6 +3921,10 @@ class TerminalSession:
     recording_bytes: int = 0
     """Bytes of the recording."""
     kind: TerminalKind = "unspecified"
+    end_request_time: datetime | None = None
+    """When its end was requested by its user or an operator; unset when it was not. It ends within seconds."""
+    end_reason: str = ""
+    """Why an operator ended it; empty otherwise."""
 
 
 
