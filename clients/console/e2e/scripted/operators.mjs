@@ -353,6 +353,14 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     await look("terminals-none-found");
     await page.getByRole("button", { name: "Clear the filters" }).click();
     await page.getByText("3 terminals", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "End the terminal of user:alice" }).click();
+    const end = page.getByRole("dialog");
+    assert.ok(await end.getByRole("button", { name: "End", exact: true }).isDisabled(), "a reason is asked for");
+    await end.getByLabel("Reason").fill("left open over the weekend");
+    await look("terminal-end");
+    await end.getByRole("button", { name: "End", exact: true }).click();
+    await all.getByText("left open over the weekend").waitFor();
+    await all.getByText("Ending").waitFor();
     await all.getByRole("link", { name: allocationId(1).slice(-8) }).first().click();
     await page.getByRole("heading", { level: 1, name: "train-large" }).waitFor();
   });

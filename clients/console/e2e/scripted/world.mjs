@@ -350,6 +350,7 @@ export const answers = {
   "PATCH /api/v1/organisations/*/guardrails": { organisation_id: ACME, etag: "g3" },
   "GET /api/v1/organisations/*/scim": { organisation_id: ACME, issuer: "https://login.acme.example", subject_attribute: "user_name", user_count: "42", group_count: "2", create_time: ago(900), update_time: ago(400), etag: "s1" },
   "PUT /api/v1/admin/organisations/*/scim": (body) => ({ organisation_id: ACME, ...body, etag: "s2" }),
+  "POST /api/v1/admin/terminal-sessions/*:end": ({ reason }, { pathname }) => Object.assign(terminals.find(({ id }) => pathname.includes(id)), { end_request_time: ago(0), end_reason: reason }),
   "GET /api/v1/admin/terminal-sessions": (_, { searchParams }) => ({ sessions: terminals.filter((one) => [null, one.allocation_id].includes(searchParams.get("allocation_id")) && keeps(searchParams, (field) => one[field])) }),
   "GET /api/v1/organisations/*/scim/groups": { groups },
   "POST /api/v1/organisations/*/scim/groups/*/mappings": { id: uuid(6, 3), group_id: uuid(6, 2), project_id: SPEECH, project: "speech", role: "viewer" },

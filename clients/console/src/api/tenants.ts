@@ -40,6 +40,15 @@ export function useTerminalSessions(allocation_id: string, filter: string) {
   );
 }
 
+/** Ends a terminal of anybody. */
+export function useEndTerminal() {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: ({ id, reason }: { id: string; reason: string }) => unwrap(client.POST("/api/v1/admin/terminal-sessions/{session_id}:end", { params: { path: { session_id: id } }, body: { reason } })),
+    onSuccess: () => queries.invalidateQueries({ queryKey: ["admin-terminal-sessions"] }),
+  });
+}
+
 /** Stops or releases an allocation of any project. */
 export function operate(allocation_id: string, verb: "stop" | "release", reason: string) {
   return unwrap(client.POST(`/api/v1/admin/allocations/{allocation_id}:${verb}`, { params: { path: { allocation_id } }, body: { reason } }));

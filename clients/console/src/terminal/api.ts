@@ -10,6 +10,11 @@ export async function listSessions(allocation_id: string): Promise<TerminalSessi
   return page.sessions ?? [];
 }
 
+/** Ends a session that the caller opened, also one in another window. */
+export function endSession(allocation_id: string, session_id: string): Promise<TerminalSession> {
+  return unwrap(client.POST("/api/v1/allocations/{allocation_id}/terminal-sessions/{session_id}:end", { params: { path: { allocation_id, session_id } } }));
+}
+
 /** The whole asciicast of a session. */
 export async function readRecording(session_id: string): Promise<string> {
   const pages = await allPages((page_token) => client.GET("/api/v1/terminal-sessions/{session_id}/recording", { params: { path: { session_id }, query: { page_token } } }));

@@ -1,5 +1,5 @@
 /** The terminal sessions of an allocation, and their recordings. */
-import { useQuery } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Dialog } from "radix-ui";
 import { useEffect, useRef, useState } from "react";
 import { between } from "../lib/time";
@@ -7,11 +7,13 @@ import { sentence } from "../lib/text";
 import { Button, Card, Skeleton, Time } from "../ui/basics";
 import { Segments } from "../ui/form";
 import { Play, Square } from "../ui/icons";
+import { Confirm } from "../ui/dialog";
 import { MODAL } from "../ui/modal";
 import { ProblemNote } from "../ui/problem";
 import type { TerminalSession } from "../api/types";
 import { isDenied } from "../api/problem";
-import { listSessions, readRecording } from "./api";
+import { useSession } from "../session/session";
+import { endSession, listSessions, readRecording } from "./api";
 import { type Cast, parseCast } from "./asciicast";
 import { type Screen, useScreen } from "./screen";
 
@@ -118,7 +120,32 @@ function Replay({ session }: { session: TerminalSession }) {
   );
 }
 
+/** Ends one's own terminal, also one that was left open elsewhere. */
+function End({ allocation_id, session }: { allocation_id: string; session: TerminalSession }) {
+  const queries = useQueryClient();
+  const run = async () => {
+    await endSession(allocation_id, session.id ?? "");
+    await queries.invalidateQueries({ queryKey: ["terminal-sessions", allocation_id] });
+  };
+  return (
+    <Confirm
+      danger
+      trigger={
+        <Button small kind="quiet">
+          <Square size={13} aria-hidden="true" /> End
+        </Button>
+      }
+      title="End this terminal?"
+      action="End"
+      run={run}
+    >
+      <p>It ends within seconds, with what runs in it, also where it is open in another window.</p>
+    </Confirm>
+  );
+}
+
 export default function Sessions({ id }: { id: string }) {
+  const own = useSession()?.principal;
   const sessions = useQuery({
     queryKey: ["terminal-sessions", id],
     queryFn: () => listSessions(id),
@@ -140,9 +167,13 @@ export default function Sessions({ id }: { id: string }) {
                 <Time value={session.open_time} />
                 {session.close_time && session.open_time
                   ? `, ${between(session.open_time, session.close_time, 0)}, ${sentence(session.close_reason ?? "").toLowerCase()}`
-                  : ", open"}
+                  : session.end_request_time
+                    ? ", ending"
+                    : ", open"}
+                {session.end_reason && `: ${session.end_reason}`}
               </small>
             </div>
+            {own && session.principal === own && !session.close_time && !session.end_request_time && <End allocation_id={id} session={session} />}
             {session.recorded && <Replay session={session} />}
           </li>
         ))}

@@ -1,12 +1,13 @@
 /** The terminals of all projects, for operators: who opened which, for how long, and why it ended. */
-import { useDeferredValue } from "react";
+import { useDeferredValue, useState } from "react";
 import { Link } from "wouter";
 import { useProjects } from "../../api/queries";
-import { useTerminalSessions } from "../../api/tenants";
+import { useEndTerminal, useTerminalSessions } from "../../api/tenants";
 import type { TerminalSession } from "../../api/types";
 import { between } from "../../lib/time";
 import { plural, sentence, shortId } from "../../lib/text";
 import { Badge, Button, Empty, Time } from "../../ui/basics";
+import { Confirm } from "../../ui/dialog";
 import { SearchBox, Select } from "../../ui/form";
 import { Search, SquareTerminal } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
@@ -16,18 +17,44 @@ import { ShowMore } from "../../ui/show-more";
 import { type Column, TableCard } from "../../ui/table";
 import { TextFilter } from "../../ui/text-filter";
 import { useQueryReset, useQueryState } from "../../ui/use-query-state";
+import { ReasonField } from "../project/parts";
 import { type StateWord, kindWord, terminalsFilter } from "./terminal-rules";
 import "../../styles/audit.css";
 
-const COLUMNS: Column[] = ["Who", "Allocation", ["Project", "optional"], "State", ["Opened", "number"], ["Duration", "number optional"], ["Output recorded", "optional"]];
+const COLUMNS: Column[] = ["Who", "Allocation", ["Project", "optional"], "State", ["Opened", "number"], ["Duration", "number optional"], ["Output recorded", "optional"], ["Actions", "number"]];
 const STATES: { value: StateWord; label: string }[] = [
   { value: "", label: "All" },
   { value: "open", label: "Open" },
   { value: "closed", label: "Closed" },
 ];
 
+/** Ends a terminal of anybody; its user and the members of the project read the reason. */
+export function EndTerminal({ session }: { session: TerminalSession }) {
+  const end = useEndTerminal();
+  const [reason, setReason] = useState("");
+  const { id = "", principal = "" } = session;
+  return (
+    <Confirm
+      needs="operate"
+      danger
+      trigger={
+        <Button small aria-label={`End the terminal of ${principal}`}>
+          End
+        </Button>
+      }
+      title={`End the terminal of ${principal}?`}
+      action="End"
+      ready={reason.trim() !== ""}
+      run={() => end.mutateAsync({ id, reason: reason.trim() })}
+    >
+      <p>It ends within seconds, with what runs in it. Its user can open another one.</p>
+      <ReasonField value={reason} onChange={setReason} />
+    </Confirm>
+  );
+}
+
 function Row({ session }: { session: TerminalSession }) {
-  const { allocation_id = "", project_id, principal, open_time = "", close_time, close_reason = "", recorded } = session;
+  const { allocation_id = "", project_id, principal, open_time = "", close_time, close_reason = "", end_request_time, end_reason, recorded } = session;
   return (
     <tr>
       <td>
@@ -48,14 +75,16 @@ function Row({ session }: { session: TerminalSession }) {
             <Badge tone="idle">Closed</Badge> <small className="muted">{sentence(close_reason)}</small>
           </>
         ) : (
-          <Badge tone="good">Open</Badge>
+          <Badge tone="good">{end_request_time ? "Ending" : "Open"}</Badge>
         )}
+        {end_reason && <small className="muted block">{end_reason}</small>}
       </td>
       <td className="number">
         <Time value={open_time} />
       </td>
       <td className="number optional">{close_time && open_time ? between(open_time, close_time, 0) : <span className="muted">–</span>}</td>
       <td className="optional">{recorded ? "Yes" : "No"}</td>
+      <td className="number">{!close_time && !end_request_time && <EndTerminal session={session} />}</td>
     </tr>
   );
 }
@@ -73,7 +102,7 @@ export default function Terminals() {
   const filtered = allocation !== "" || search !== "" || asked !== "" || state !== "";
   return (
     <Page title="Terminals">
-      <p className="intro muted">Terminals and SSH tunnels through the platform, the newest first. To end one, stop its allocation, or disable who opened it: both end it within seconds.</p>
+      <p className="intro muted">Terminals and SSH tunnels through the platform, the newest first. To keep somebody out, disable the person or the key: their terminals end with it.</p>
       <div className="filters audit-filters" role="search" aria-label="Terminals">
         <SearchBox label="Search by person, project or allocation" placeholder="Person, project or allocation" value={search} onChange={setSearch} />
         <TextFilter label="Allocation id" placeholder="Whole id" value={allocation} onChange={setAllocation} />
