@@ -124,7 +124,7 @@ async fn p5_what_is_claimed_is_never_touched_and_a_hold_that_ends_is_forgotten()
 
 /// What its host holds it for may be another allocation than the one that was released, or none that the ledger knows.
 #[tokio::test]
-async fn p5_c_13_a_slot_that_was_released_by_force_is_repaired_under_the_hold_of_its_host() {
+async fn c_13_p5_a_slot_that_was_released_by_force_is_repaired_under_the_hold_of_its_host() {
     let (world, spec) = (World::new().await, lab_spec());
     let node = world.node(spec.clone()).await;
     world.approve(node, &[lab_slot(0), lab_slot(1)]).await;
