@@ -9,7 +9,7 @@ use crate::wall_clock::now_ms;
 pub enum Kind {
     /// It is not what its VM needs, and the agent could not make it so.
     Unmatched,
-    /// Fabric Manager does not report it.
+    /// Fabric Manager does not report its partitions.
     Unknown,
     /// It is active, and of no VM of this host.
     Unowned,

@@ -166,8 +166,7 @@ impl GpuFabric {
 
     /// Makes the partitions what they should be: those of VMs that run are active, and those of VMs that are off are not.
     /// A partition whose operation runs is left to it, and one that is nobody's is left as it is.
-    async fn reconcile(&self, node: &Node) -> Result<Table, Stopped> {
-        let table = self.reported(node).await?;
+    async fn reconcile(&self, node: &Node, table: Table) -> Result<Table, Stopped> {
         let busy = node.journal.running_operations()?;
         let busy: BTreeSet<_> = busy.iter().map(|operation| operation.allocation).collect();
         let mut changed = false;
@@ -286,15 +285,19 @@ pub async fn reconcile(node: &Node) -> HostResult<()> {
         return Ok(());
     };
     let _turn = fabric.turn.lock().await;
-    let outcome = fabric.reconcile(node).await;
-    if let Err(stopped) = outcome {
-        let error = HostError::from(stopped);
-        let rows = node.journal.partitions()?.into_iter();
-        let kind = DifferenceKind::Unknown;
-        let unknown = rows
-            .map(|row| Difference::new(kind, row.id, Some(row.allocation), error.message.clone()));
-        fabric.note(unknown.collect());
-        return Err(error);
-    }
+    let table = match fabric.reported(node).await {
+        Ok(table) => table,
+        Err(stopped) => {
+            let error = HostError::from(stopped);
+            let rows = node.journal.partitions()?.into_iter();
+            let (kind, why) = (DifferenceKind::Unknown, &error.message);
+            let unknown =
+                rows.map(|row| Difference::new(kind, row.id, Some(row.allocation), why.clone()));
+            fabric.note(unknown.collect());
+            return Err(error);
+        }
+    };
+    // what fails now is no news of the partitions: what was found of them stands
+    fabric.reconcile(node, table).await?;
     Ok(())
 }

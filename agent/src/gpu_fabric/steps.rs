@@ -165,7 +165,8 @@ impl GpuFabric {
         allocation: AllocationId,
         modules: &BTreeSet<u32>,
     ) -> Result<Did, Stopped> {
-        let mut table = self.reconcile(node).await?;
+        let table = self.reported(node).await?;
+        let mut table = self.reconcile(node, table).await?;
         let id = offered(&table, modules)?;
         let rows = node.journal.partitions()?;
         let (own, others): (Vec<_>, Vec<_>) = rows

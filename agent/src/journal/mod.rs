@@ -76,6 +76,14 @@ fn unchanging(path: &Path) -> HostResult<String> {
     Ok(format!("file:{escaped}?immutable=1"))
 }
 
+/// What a journal has now, in memory.
+fn copy(source: &Connection) -> HostResult<Connection> {
+    check_version(source)?;
+    let mut copy = Connection::open_in_memory()?;
+    Backup::new(source, &mut copy)?.run_to_completion(PAGES, Duration::ZERO, None)?;
+    Ok(copy)
+}
+
 /// The journal of one host.
 pub struct Journal {
     connection: Mutex<Connection>,
@@ -127,18 +135,22 @@ impl Journal {
             name.push(end);
             PathBuf::from(name)
         };
+        Self::read_while(path, || beside("-wal").exists())
+    }
+
+    /// As [`Journal::read`]; `in_use` tells whether somebody has the journal open now.
+    fn read_while(path: &Path, mut in_use: impl FnMut() -> bool) -> HostResult<Self> {
         // one that nobody has open is in one file, and SQLite would make two more beside it to read it
-        let source = match beside("-wal").exists() {
-            true => Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?,
-            false => {
-                let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
-                Connection::open_with_flags(unchanging(path)?, flags)?
+        if !in_use() {
+            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+            let copied = copy(&Connection::open_with_flags(unchanging(path)?, flags)?);
+            // an agent that opened it meanwhile may have written what is not in that file, or half of it
+            if !in_use() {
+                return Self::from_connection(copied?);
             }
-        };
-        check_version(&source)?;
-        let mut copy = Connection::open_in_memory()?;
-        Backup::new(&source, &mut copy)?.run_to_completion(PAGES, Duration::ZERO, None)?;
-        Self::from_connection(copy)
+        }
+        let source = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        Self::from_connection(copy(&source)?)
     }
 
     fn from_connection(connection: Connection) -> HostResult<Self> {
@@ -295,6 +307,21 @@ mod tests {
             Ok(found)
         };
         assert_eq!(journal.with(indexes).unwrap(), "operations_of_allocations");
+    }
+
+    #[test]
+    fn a_10_a_journal_that_is_opened_while_it_is_read_is_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal.sqlite");
+        let digest: Digest = format!("sha256:{}", "a".repeat(64)).parse().unwrap();
+        // what is committed is beside the file as long as the journal is open
+        let journal = Journal::open(&path).unwrap();
+        journal.record_image(&digest, "one").unwrap();
+        let mut answers = [false, true].into_iter();
+        let read = Journal::read_while(&path, || answers.next().unwrap()).unwrap();
+        assert_eq!(read.images().unwrap(), [(digest, "one".to_owned())]);
+        drop(journal);
+        assert_eq!(Journal::read(&path).unwrap().images().unwrap().len(), 1);
     }
 
     /// The one thread that serves calls is free while a journal call waits: what the call waits for comes from there.

@@ -567,3 +567,29 @@ async fn d_80_d_82_a_partition_that_is_not_as_the_journal_has_it_is_told_until_i
     assert!(found().is_empty());
     world.end(vm).await;
 }
+
+#[tokio::test]
+async fn d_80_a_look_that_fails_once_fabric_manager_has_answered_leaves_what_was_found() {
+    let world = World::new();
+    let fabric = world.node.gpu_fabric.as_ref().expect("a board");
+    let vm = allocation();
+    world.up(vm, &[1, 3]).await;
+    world.run(vm).await;
+    world.board.set("active", "3\n6\n");
+    reconcile(&world.node).await.expect("reconciled");
+    let found = fabric.differences();
+    assert_eq!(found.len(), 1, "{found:?}");
+    let journal = world._folder.path().join("journal.sqlite");
+    let journal = rusqlite::Connection::open(journal).expect("a journal");
+    let rename = |from: &str, to: &str| {
+        let sql = format!("ALTER TABLE {from} RENAME TO {to}");
+        journal.execute_batch(&sql).expect("renamed");
+    };
+    rename("operations", "away");
+    reconcile(&world.node)
+        .await
+        .expect_err("which operations run is not known");
+    assert_eq!(fabric.differences(), found);
+    rename("away", "operations");
+    world.end(vm).await;
+}

@@ -175,11 +175,12 @@ pub async fn node(deps: &Deps, node_id: Uuid) -> Result<Vec<Finding>, StepError>
             unexpected_shutdown(deps, id, boot_id, with_host).await?;
         }
     }
-    note_holds(deps, node_id, &ledger, &held).await?;
+    let noted = note_holds(deps, node_id, &ledger, &held).await;
     let grouped = set_network_groups(deps, node_id, &host, &held, after).await;
-    // what fails of the one keeps nothing of the other back
+    // what fails of the one keeps nothing of the others back
     ingress::compare(deps, node_id, &held, after).await?;
     grouped?;
+    noted?;
     Ok(findings)
 }
 

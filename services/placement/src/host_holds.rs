@@ -9,7 +9,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::model::{Slot, SlotStatus};
-use crate::{Result, slots};
+use crate::{Result, force_release, slots};
 
 /// A slot that its host holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,10 +97,15 @@ async fn set(conn: &mut PgConnection, slot: &Slot, holder: Option<Uuid>) -> Resu
     Ok(())
 }
 
-/// The allocation by whose id the host holds a slot that nobody has; none where the ledger knows none of that id.
-pub(crate) async fn known_holder(conn: &mut PgConnection, slot: &Slot) -> Result<Option<Uuid>> {
-    let Some(holder) = slot.host_holder.filter(|_| slot.allocation_id.is_none()) else {
-        return Ok(None);
+/// The allocation by whose id the host knows a slot that nobody has: the one it was found to hold the slot for, whichever had the
+/// slot last by the ledger, and otherwise the one that was released by force. None where the ledger knows none of that id.
+pub(crate) async fn known_holder(conn: &mut PgConnection, slot_id: Uuid) -> Result<Option<Uuid>> {
+    let found: Option<Uuid> = sqlx::query_scalar("SELECT host_holder FROM slots WHERE id = $1")
+        .bind(slot_id)
+        .fetch_one(&mut *conn)
+        .await?;
+    let Some(holder) = found else {
+        return force_release::last_holder(conn, slot_id).await;
     };
     Ok(
         sqlx::query_scalar("SELECT id FROM allocations WHERE id = $1")

@@ -4,7 +4,7 @@ use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
 use crate::model::{Fence, Outcome, Slot, SlotEvidence, SlotStatus};
-use crate::{Error, Result, force_release, host_holds, lock, slots, workflows};
+use crate::{Error, Result, host_holds, lock, slots, workflows};
 
 /// What causes a wipe, for its workflow's trace and log.
 #[derive(Debug, Clone, Copy, Default)]
@@ -37,8 +37,8 @@ pub(crate) async fn first_wipe(
         traceparent,
         request_id,
     } = origin;
-    // its host may still know it by an allocation that was released by force
-    let holder = force_release::last_holder(conn, slot_id).await?;
+    // its host may still know it by an allocation that is over
+    let holder = host_holds::known_holder(conn, slot_id).await?;
     let slot = Some(slot_id);
     let workflow = workflows::New {
         kind: "repair",
@@ -211,10 +211,7 @@ pub async fn begin(
     if allocation_id.is_none() {
         // its host may still have the VM of an allocation that was released by force, or hold the slot for one that is over,
         // and knows the slot by that
-        allocation_id = force_release::last_holder(conn, slot_id).await?;
-        if allocation_id.is_none() {
-            allocation_id = host_holds::known_holder(conn, &slot).await?;
-        }
+        allocation_id = host_holds::known_holder(conn, slot_id).await?;
         let is_on_host = allocation_id.is_some() || slot.host_holder.is_some();
         if is_on_host && slot.status == SlotStatus::Disabled {
             let disabled = [SlotStatus::Disabled];

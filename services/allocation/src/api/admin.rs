@@ -6,7 +6,6 @@ use gpuaas_common::identity::Caller;
 use gpuaas_common::{Error, audit, id, idempotency, trace};
 use gpuaas_placement::host_holds::is_free;
 use gpuaas_placement::model::{Slot, SlotStatus};
-use gpuaas_placement::repair::may_rebind;
 use gpuaas_placement::{Scope, allocations, claims, node_tasks, repair, slots, timeline, wire};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::allocation::v1::allocation_admin_service_server::AllocationAdminService;
@@ -71,7 +70,13 @@ impl AdminApi {
             key,
         };
         let hash = idempotency::hash(request);
-        self.note_hold(node_id, slot_id).await?;
+        let mut conn = self.deps.pool.acquire().await?;
+        let known = idempotency::lookup(&mut conn, scope, &hash).await?;
+        drop(conn);
+        // a repeated call changes nothing, of other slots of the node neither
+        if known == idempotency::Lookup::Fresh {
+            self.note_hold(node_id, slot_id).await?;
+        }
         let mut tx = self.deps.pool.begin().await?;
         if idempotency::lookup(&mut tx, scope, &hash).await? == idempotency::Lookup::Fresh {
             let traceparent = trace::current_traceparent();
@@ -113,7 +118,7 @@ impl AdminApi {
         let mut conn = self.deps.pool.acquire().await?;
         let slot = slots::get(&mut conn, node_id, slot_id).await?;
         drop(conn);
-        if !is_free(&slot) || slot.status == SlotStatus::CleanupBlocked || may_rebind(&slot) {
+        if !is_free(&slot) || slot.status == SlotStatus::CleanupBlocked {
             return Ok(());
         }
         if let Err(error) = reconcile::find_leaked_holds(&self.deps, node_id).await {

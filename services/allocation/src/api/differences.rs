@@ -47,7 +47,7 @@ const UNDOES: Judged = slot(
     "a repair removes what is left of it and wipes the disk; until that is proven, the slot is not offered",
 );
 const CLAIMED: Judged = none(
-    "another allocation has the slot by the ledger, and nothing is touched: release that one, then repair the slot",
+    "another allocation has the slot by the ledger, and nothing is touched: release that one by force, then repair the slot",
 );
 const PARTITION: Judged = none("no call repairs it: see the runbook of GPU partitions");
 
@@ -185,7 +185,7 @@ fn of_partition(ledger: &Ledger, one: &PartitionDifference) -> Option<pb::NodeDi
     let row = pb::NodeDifference {
         subject: pb::NodeDifferenceSubject::Partition.into(),
         kind: one.kind.clone(),
-        allocation_id: one.allocation_id.clone(),
+        allocation_id: owner.map(|id| id.to_string()).unwrap_or_default(),
         observed: one.partition_id.to_string(),
         message: one.message.clone(),
         since: one.since,

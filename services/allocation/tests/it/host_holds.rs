@@ -157,6 +157,11 @@ async fn d_82_p5_a_hold_for_nobody_that_the_ledger_knows_is_repaired_without_wai
     let held = world.holds().await;
     assert!(held.holds.is_empty() && held.domains.is_empty(), "{held:?}");
     assert!(platform.differences().await.is_empty());
+
+    // the same call again changes nothing, of no other slot either
+    world.host.leak_hold(world.slot_ids[1], unknown);
+    platform.repair_slot(0, "k1").await.expect("as before");
+    assert_eq!(slot(world, 1).await.status, SlotStatus::Available);
 }
 
 #[tokio::test]

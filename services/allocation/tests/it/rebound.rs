@@ -5,6 +5,7 @@ use gpuaas_placement::slots;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::common::v1::SlotStatus as Status;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use uuid::Uuid;
 
 use crate::platform::Platform;
 use crate::world::World;
@@ -151,4 +152,29 @@ async fn d_56_d_80_a_function_that_another_driver_took_is_bound_again_by_a_repai
     let left: Vec<_> = rows.iter().map(|row| row.slot_index).collect();
     assert_eq!(left, [1], "the other slot still differs");
     assert_eq!(of(1).await, (SlotStatus::Available, Health::Degraded));
+}
+
+/// The first repair is under the hold already.
+#[tokio::test]
+async fn d_80_d_82_a_function_that_another_driver_took_hides_no_hold_of_the_host() {
+    let platform = Platform::of(
+        World::with_functions().await,
+        gpuaas_scheduler::Config::default(),
+        World::config(),
+    )
+    .await;
+    let world = &platform.world;
+    world.report_devices().await;
+    world.host.bind_function(0, "mlx5_core");
+    world.report_devices().await;
+    world.host.leak_hold(world.slot_ids[0], Uuid::now_v7());
+    let done = repaired(&platform, "held").await;
+    assert_eq!(
+        (done.state.as_str(), done.slot_status()),
+        ("done", Status::Available),
+        "{}",
+        done.detail
+    );
+    assert_eq!(world.host.function_driver(0), "vfio-pci");
+    assert!(world.holds().await.holds.is_empty());
 }

@@ -1,12 +1,15 @@
 //! Slots that nobody has by the ledger and that their host holds.
 use std::collections::BTreeMap;
 
+use gpuaas_placement::force_release::{self, Attestation, Fate};
 use gpuaas_placement::host_holds::{self, HostHold};
 use gpuaas_placement::model::{Slot, SlotStatus};
+use gpuaas_placement::nodes::NodeSpec;
 use gpuaas_placement::{Outcome, audit, repair};
+use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
 
-use crate::world::{World, wiped};
+use crate::world::{World, lab_slot, lab_spec, wiped};
 
 /// What a visit of the reconciler notes: so many slots changed.
 async fn note(world: &World, node: Uuid, held: &[(&Slot, Uuid, Option<i64>)]) -> usize {
@@ -117,4 +120,54 @@ async fn p5_what_is_claimed_is_never_touched_and_a_hold_that_ends_is_forgotten()
     let mut tx = world.allocation.begin().await.expect("begin");
     let refused = repair::begin(&mut tx, node, free.id, "", "req").await;
     assert!(refused.is_err(), "{refused:?}");
+}
+
+/// What its host holds it for may be another allocation than the one that was released, or none that the ledger knows.
+#[tokio::test]
+async fn c_13_p5_a_slot_that_was_released_by_force_is_repaired_under_the_hold_of_its_host() {
+    let (world, spec) = (World::new().await, lab_spec());
+    let node = world.node(spec.clone()).await;
+    world.approve(node, &[lab_slot(0), lab_slot(1)]).await;
+    let (gone, claimed) = (world.active(1).await, world.active(1).await);
+    let of = async |wanted: Uuid| {
+        let all = world.slots(node).await;
+        let found = all
+            .into_iter()
+            .find(|slot| slot.allocation_id == Some(wanted));
+        found.expect("its slot").id
+    };
+    let (first, second) = (of(gone).await, of(claimed).await);
+    let silent = NodeSpec {
+        host_lost_since: Some(jiff::Timestamp::now().to_sqlx()),
+        ..spec
+    };
+    world.node(silent).await;
+    let attested = Attestation {
+        principal: "user:root",
+        fate: Fate::WrittenOff,
+        reason: "its journal was restored",
+        billing_end: None,
+    };
+    for id in [gone, claimed] {
+        let mut tx = world.allocation.begin().await.expect("begin");
+        let ended = force_release::force(&mut tx, id, &attested).await;
+        ended.expect("forced");
+        tx.commit().await.expect("commit");
+    }
+    // whom the repair is for, which is not kept
+    let holder = async |slot: Uuid| {
+        let mut tx = world.allocation.begin().await.expect("begin");
+        let begun = repair::begin(&mut tx, node, slot, "", "req").await;
+        begun.expect("begun").allocation_id
+    };
+    assert_eq!(holder(first).await, Some(gone));
+    assert_eq!(holder(second).await, Some(claimed));
+    for (found, expected) in [(Uuid::now_v7(), None), (gone, Some(gone))] {
+        let all = world.slots(node).await;
+        let slot = all.iter().find(|slot| slot.id == second);
+        let slot = slot.expect("the slot");
+        let noted = note(&world, node, &[(slot, found, Some(slot.generation))]).await;
+        assert_eq!(noted, 1);
+        assert_eq!(holder(second).await, expected);
+    }
 }
