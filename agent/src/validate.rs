@@ -135,7 +135,7 @@ pub const BY_HAND: [ByHand; 18] = [
     ),
     ByHand::new(
         "bandwidth",
-        "The switch of a lab host cannot limit a port. That of a virtual host holds one guest at two megabits a second; it has no second one, and no wire.",
+        "The switch of a lab host cannot limit a port. A virtual host has one guest, held at 2 Mbit/s: no second guest competes, and no cable is in between.",
         "Set agent.network.vm_bandwidth_mbits, launch two slices, and run iperf3 from both at once.",
         "Each has the rate that is set, whatever the other does.",
     ),

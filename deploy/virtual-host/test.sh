@@ -45,7 +45,7 @@ renamed              600 a_70_i_123 names of disks change with a restart; bindin
 catalogued           300 the host's slots are offered
 launched            1200 d_47_d_50_d_53 a slice starts with a GPU, a function, its disk and hugepages
 logged_in            300 its user logs in, and the guest has the devices
-agent_rolled_out     900 a_10_d_93_d_94_d_95 a rollout brings the agent to another version and back, and the slice beside it runs on
+agent_rolled_out     900 a_10_d_93_d_94 a rollout brings the agent to another version and back, and the slice beside it runs on
 bandwidth_held       300 d_60_j_22 the kernel's switch holds the slice's port at the site's limit, in both directions
 stopped_and_started 1800 p9 a stopped slice has its own disk after a restart of the host that renames the disks
 released            1200 p2_p5 nothing is left of a released slice, and the certificate of its wipe counts without the platform

@@ -72,14 +72,17 @@ pub async fn port(node: &Node, allocation: AllocationId) -> HostResult<()> {
     if network.bridge_kind != BridgeKind::Ovs {
         return Ok(());
     }
-    let port = allocation.port_name();
+    port_of(&network.bridge, &allocation.port_name()).await
+}
+
+async fn port_of(bridge: &str, port: &str) -> HostResult<()> {
     let of_port = format!("external_ids:ifname={port}");
     let mut rows = Vec::new();
     for table in LIMITS {
         let found = switch(&["--bare", "--columns=_uuid", "find", table, &of_port]).await?;
         rows.push(found);
     }
-    let mut arguments = vec!["--if-exists", "del-port", &network.bridge, &port];
+    let mut arguments = vec!["--if-exists", "del-port", bridge, port];
     for (table, rows) in LIMITS.into_iter().zip(&rows) {
         for row in rows.split_whitespace() {
             arguments.extend(["--", "destroy", table, row]);
@@ -112,4 +115,60 @@ fn remove_folder(folder: &Path, failed: &'static str) -> HostResult<()> {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io_error(failed)(error)),
         _ => Ok(()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAME: &str =
+        "operation::remove::tests::d_60_a_port_goes_with_its_own_limits_and_no_others";
+    const FOLDER: &str = "GPUAAS_TEST_LIMITS";
+
+    /// Runs itself again with a program in place of the switch's, which records what it is asked: a test cannot change the
+    /// PATH of its own process.
+    #[tokio::test]
+    async fn d_60_a_port_goes_with_its_own_limits_and_no_others() {
+        use std::os::unix::fs::PermissionsExt;
+
+        if let Some(folder) = std::env::var_os(FOLDER) {
+            return on_a_switch_with_limits(Path::new(&folder)).await;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let script = r#"#!/bin/sh
+echo "$*" >> "$GPUAAS_TEST_LIMITS/asked"
+case "$*" in
+  *" find qos external_ids:ifname=gs0123456789aa") printf 'qos-1\n\nqos-2\n' ;;
+  *" find queue external_ids:ifname=gs0123456789aa") echo queue-1 ;;
+  *" external_ids:ifname=gs0123456789bb") ;;
+  *" find "* | *" list "*) echo of-another ;;
+esac
+"#;
+        let file = dir.path().join("ovs-vsctl");
+        std::fs::write(&file, script).unwrap();
+        std::fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).unwrap();
+        let path = std::env::var("PATH").unwrap();
+        let again = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", NAME, "--nocapture"])
+            .env(FOLDER, dir.path())
+            .env("PATH", format!("{}:{path}", dir.path().display()))
+            .output()
+            .unwrap();
+        let reported = String::from_utf8_lossy(&again.stdout);
+        assert!(
+            again.status.success() && reported.contains("1 passed"),
+            "{reported}{}",
+            String::from_utf8_lossy(&again.stderr)
+        );
+    }
+
+    async fn on_a_switch_with_limits(folder: &Path) {
+        let limits = " -- destroy qos qos-1 -- destroy qos qos-2 -- destroy queue queue-1";
+        for (name, destroyed) in [("gs0123456789aa", limits), ("gs0123456789bb", "")] {
+            port_of("ovsbr0", name).await.unwrap();
+            let asked = std::fs::read_to_string(folder.join("asked")).unwrap();
+            let expected = format!("--timeout=10 --if-exists del-port ovsbr0 {name}{destroyed}");
+            assert_eq!(asked.lines().last(), Some(expected.as_str()), "{asked}");
+        }
+    }
 }

@@ -80,6 +80,7 @@ stopped_and_started() {
     same "its state" active "$(state first)"
     # the disk of its slot, under the name that it has now
     has "its disk" "<source dev='/dev/$(disk 1)'" "$(domain)"
+    limited
     guest first 'cat /proc/uptime'
 }
 

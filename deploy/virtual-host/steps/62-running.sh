@@ -76,9 +76,9 @@ runs_version() {
     same "what the update has ended" "state=installed" "$(on grep ^state= /var/lib/gpuaas/update/outcome)"
 }
 
-# A rollout brings the host's agent to another version and back while a slice runs on it (A-10, D-93, D-94, D-95).
+# A rollout brings the host's agent to another version and back while a slice runs on it (A-10, D-93, D-94).
 agent_rolled_out() {
-    local old new before rollout digest
+    local old new before part rollout digest
     old=$(version_of "$VIRTUAL_HOST/package/agent.deb")
     new=$(newer_package)
     push_package "$VIRTUAL_HOST/package/newer.deb"
@@ -86,7 +86,8 @@ agent_rolled_out() {
     guest first 'i=0; (while :; do i=$((i + 1)); echo $i > /tmp/counter; sleep 1; done) > /dev/null 2>&1 & echo $! > /tmp/counter.pid'
     digest=$(on sha256sum /opt/gpuaas/node-agent/gpuaas-node-agent | cut -d' ' -f1)
     before=$(untouched | shown)
-    has "the slice's hold" "holds " "$before"
+    # what could not be read would be the same before and after
+    for part in "holds " "fences " "lease_slots " slot_index '"active"'; do has "what must stay" "$part" "$before"; done
     rollout=$(rolled_out create --version "$new" --package "$VIRTUAL_HOST/package/newer.deb" --node "$node" \
         --reason "the test of the virtual host")
     runs_version "$new"
@@ -115,21 +116,23 @@ port_of_slice() { on 'ovs-vsctl list-ports ovsbr0 | grep ^gs | grep -v gsprobe';
 # now: of the clock that no change moves, in milliseconds
 now() { awk '{ printf "%d", $1 * 1000 }' /proc/uptime; }
 
-# Each prints bits in a second of a transfer, once the first two megabytes have passed, which a port lets through at once.
+# Each prints bits in a second of a transfer, once the first two megabytes have passed, which a port lets through at once; 0 when
+# it broke off.
 sent() {
-    local first=2000000 counted=$1 begun
+    local first=2000000 counted=$1 begun got took
     guest first 'cat /dev/zero' | {
         head -c $first > /dev/null
         begun=$(now)
-        head -c "$counted" > /dev/null
-        echo $((counted * 8000 / ($(now) - begun)))
+        got=$(head -c "$counted" | wc -c)
+        took=$(($(now) - begun))
+        echo $((got == counted && took > 0 ? counted * 8000 / took : 0))
     }
 }
 received() {
     local first=2000000 counted=$1 times
     times=$(head -c $((first + counted + 1000000)) /dev/zero | guest first "head -c $first > /dev/null; cut -d' ' -f1 /proc/uptime; \
         head -c $counted > /dev/null; cut -d' ' -f1 /proc/uptime; cat > /dev/null")
-    awk -v bytes="$counted" 'NR == 1 { begun = $1 } END { printf "%d\n", bytes * 8 / ($1 - begun) }' <<< "$times"
+    awk -v bytes="$counted" 'NR == 1 { begun = $1 } END { took = $1 - begun; printf "%d\n", took > 0 ? bytes * 8 / took : 0 }' <<< "$times"
 }
 
 # held WHAT RATE: it is in use, and within the limit; what a port lets through at once is in what is counted too
@@ -146,9 +149,9 @@ beyond() {
     [ $share -ge 150 ] || fail "$1 is slow without a limit too: $share % of it"
 }
 
-# The kernel's switch holds the slice's port at what the host's settings say, in both directions (D-60, J-22).
-bandwidth_held() {
-    local port qos
+# limited: the switch has the limit of the host's settings on the slice's port, in both directions (D-60)
+limited() {
+    local port qos row
     port=$(port_of_slice)
     # what the guest sends enters the switch, and what it receives leaves it
     same "what it may send" $((bandwidth * 1000)) "$(on ovs-vsctl get interface "$port" ingress_policing_rate)"
@@ -157,6 +160,14 @@ bandwidth_held() {
     for row in "qos $qos" "queue $(on ovs-vsctl get qos "$qos" queues:0)"; do
         same "what it may receive, in its $row" "\"$((bandwidth * 1000000))\"" "$(on ovs-vsctl get "$row" other_config:max-rate)"
     done
+}
+
+# The kernel's switch holds the slice's port at that (D-60, J-22).
+bandwidth_held() {
+    local port qos
+    limited
+    port=$(port_of_slice)
+    qos=$(on ovs-vsctl get port "$port" qos)
     on tc -statistics class show dev "$port"
     held "what the guest sends" "$(sent 1500000)"
     held "what the guest receives" "$(received 1500000)"

@@ -290,6 +290,7 @@ impl<'a> Call<'a> {
         }
         let who = match least {
             Role::Owner => "This needs an owner.",
+            Role::Viewer => "This needs a member with the role viewer, member or owner.",
             _ => "This needs a member with the role member or owner.",
         };
         Err(self.denied(who))

@@ -23,12 +23,13 @@ use crate::store::{self, Begun};
 use crate::transcode::request::validate_only;
 
 /// Changes that are allowed in a suspended project: they end something, or lift the protection from that.
-const ENDING: [&str; 5] = [
+const ENDING: [&str; 6] = [
     "allocation.stop",
     "allocation.release",
     "allocation.update",
     "ingress_mapping.delete",
     "reservation.cancel",
+    "terminal.end",
 ];
 
 /// What begins something that keeps a project from being closed.

@@ -15,7 +15,9 @@ use super::call::{
     Begun, Call, Of, Owned, known_id, not_closed, organisation_unknown, taken, unknown,
 };
 use super::{parse, wire};
-use crate::store::{self, MappingRow, ScimGroupRow, ScimKeyRow, ScimSettings, SubjectAttribute};
+use crate::store::{
+    self, MappingRow, Role, ScimGroupRow, ScimKeyRow, ScimSettings, SubjectAttribute,
+};
 
 pub(super) async fn get(
     call: &Call<'_>,
@@ -150,8 +152,14 @@ pub(super) async fn keys(
 ) -> Result<pb::ListScimKeysResponse> {
     let selection = Selection::parse(&store::SCIM_KEYS, &request.filter, &request.order_by)?;
     let mut conn = call.conn().await?;
-    let of = Of::Organisation(&request.organisation_id);
-    let organisation = call.seen(&mut conn, of).await?.id();
+    let row = call
+        .organisation(&mut conn, &request.organisation_id)
+        .await?;
+    // who lists no keys of a project lists none of an organisation
+    if !call.sees_all() {
+        call.needs(row.role, Role::Viewer)?;
+    }
+    let organisation = row.id;
     let id = organisation.to_string();
     let wanted = Wanted {
         page_token: &request.page_token,

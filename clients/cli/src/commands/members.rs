@@ -143,31 +143,32 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             let owner = of.find(session).await?;
             let all = everybody(session, &owner).await?;
             // nobody is removed where one of them is misspelled
-            let (mut found, mut gone) = (Vec::new(), Vec::new());
+            let (mut found, mut known) = (Vec::new(), HashSet::new());
             for member in &members {
                 // who is named beside is not who was meant
                 let others = all.iter().filter(|one| !members.contains(&one.principal));
                 let names = others.map(|one| one.principal.as_str());
                 let is_misspelled = suggest::nearest(member, names).is_some();
-                match find(&all, member) {
-                    Ok(one) => found.push((one, member.clone())),
+                let one = match find(&all, member) {
+                    Ok(one) => Some(one),
                     Err(missing) if is_misspelled || !is_principal(member) => return Err(missing),
-                    Err(_) => gone.push(member),
-                }
+                    Err(_) => None,
+                };
+                // by a name and by an id it is one, which is gone the second time
+                let one = one.filter(|one| known.insert(one.member_id.clone()));
+                found.push((one, member.clone()));
             }
-            // by a name and by an id it is one
-            let mut once = HashSet::new();
-            found.retain(|(one, _)| once.insert(one.member_id.clone()));
-            let sent = |member: &str| format!("{member} is no member any more.");
-            match session.json() {
-                true if found.is_empty() => print_json(&json!({ "members": [] })),
-                true => {}
-                false => gone.iter().for_each(|member| say!("{}", sent(member))),
-            }
+            let gone = |member: &str| {
+                let answer = json!({ "member": member, "gone": true });
+                (answer, format!("{member} is no member any more."))
+            };
             super::each(session, "members", found, async |found, member, key| {
-                let Member {
+                let Some(Member {
                     member_id, etag, ..
-                } = found;
+                }) = found
+                else {
+                    return Ok(gone(member));
+                };
                 let removed = about!(
                     owner.clone(),
                     RemoveProjectMemberRequest
@@ -178,7 +179,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
                     Ok(json) => Ok((json, format!("Removed {member}."))),
                     // somebody else was quicker
                     Err(Failure::Api(error)) if is_of_field(&error, "member_id") => {
-                        Ok((json!({}), sent(member)))
+                        Ok(gone(member))
                     }
                     Err(failure) => Err(failure),
                 }

@@ -97,7 +97,8 @@ pub fn done(session: &Session, answer: &Value, sentence: &str) {
 }
 
 /// Makes the change of each, which has the name that was typed, until one fails, and prints the results: a sentence each, or the
-/// answers for programs as a list of this name; that of a single one as it is.
+/// answers for programs as a list of this name; that of a single one as it is. All that were typed are in it, also those that
+/// need no change any more: a repeated command gives each the idempotency key that it had.
 ///
 /// # Errors
 /// That of the first which failed, and of several which of them are done.

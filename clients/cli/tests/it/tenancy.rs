@@ -216,9 +216,52 @@ fn several_members_are_removed_and_none_where_one_is_misspelled(world: &World, p
         .run(&[&again[..], &["--output", "json"]].concat())
         .ok();
     let printed: Value = serde_json::from_str(&ran.out).expect("JSON");
-    assert_eq!(printed, json!({ "members": [] }));
+    let gone = |name: &str| json!({ "member": name, "gone": true });
+    let expected = json!({ "members": [gone("user:adaline"), gone("user:bob")] });
+    assert_eq!(printed, expected);
     // what can be the name of nobody is misspelled
     assert_eq!(world.run(&["member", "remove", "adaline"]).code, 3);
+}
+
+#[test]
+fn a_repeated_removal_of_several_gives_each_the_key_and_the_place_that_it_had() {
+    let world = world();
+    let path = format!("/api/v1/projects/{PROJECT}/members");
+    let member = |name: &str| json!({ "member_id": name, "principal": format!("user:{name}"), "etag": "e1" });
+    for name in ["ada", "bob"] {
+        let answer = (200, json!({ "member_id": name }));
+        world.on("DELETE", &format!("{path}/{name}"), [answer]);
+    }
+    let run = |members: &[&str]| -> (Value, Vec<Option<String>>) {
+        let before = world.changes().len();
+        let words = ["--idempotency-key", "k", "--output", "json"];
+        let ran = world.run(&[&["member", "remove"][..], members, &words[..]].concat());
+        let printed = serde_json::from_str(&ran.ok().out).expect("JSON");
+        let made = &world.changes()[before..];
+        (printed, made.iter().map(|one| one.key.clone()).collect())
+    };
+    let key = |key: &str| Some(key.to_owned());
+    let both = ["user:ada", "user:bob"];
+    let gone = |name: &str| json!({ "member": name, "gone": true });
+
+    world.get(&path, json!({ "members": [member("bob"), member("ada")] }));
+    let (printed, keys) = run(&both);
+    let expected = json!({ "members": [{ "member_id": "ada" }, { "member_id": "bob" }] });
+    assert_eq!((printed, keys), (expected, vec![key("k-1"), key("k-2")]));
+
+    // the first is gone: the second keeps its key, and the answer its shape
+    world.get(&path, json!({ "members": [member("bob")] }));
+    let (printed, keys) = run(&both);
+    let expected = json!({ "members": [gone("user:ada"), { "member_id": "bob" }] });
+    assert_eq!((printed, keys), (expected, vec![key("k-2")]));
+
+    // a single one has the key itself, and its answer is no list, also when it is gone
+    let (printed, keys) = run(&["user:bob"]);
+    let expected = json!({ "member_id": "bob" });
+    assert_eq!((printed, keys), (expected, vec![key("k")]));
+    world.get(&path, json!({ "members": [] }));
+    let (printed, keys) = run(&["user:bob"]);
+    assert_eq!((printed, keys), (gone("user:bob"), vec![]));
 }
 
 #[test]

@@ -176,6 +176,7 @@ async fn a_suspended_project_ends_what_runs_and_begins_nothing() {
     for target in [
         "/api/v1/allocations/a1:stop",
         "/api/v1/allocations/a1:release",
+        "/api/v1/allocations/a1/terminal-sessions/s1:end",
     ] {
         let (status, answer) = world.post_by("demo", target, json!({})).await;
         assert_eq!(status, 200, "{target}: {answer}");

@@ -56,7 +56,7 @@ fn unknown() -> Error {
     )
 }
 
-/// Notes the request of this hash, once; a session that has ended stays as it is.
+/// Notes the request of this hash, once; a session that has ended, or whose end was requested before, stays as it is.
 pub(super) async fn end(
     pool: &PgPool,
     caller: &Caller,
@@ -83,9 +83,15 @@ pub(super) async fn end(
         By::Operator(reason) => reason,
     };
     idempotency::record(&mut tx, scope, hash, &session_id.to_string()).await?;
-    let Some(after) = sessions::request_end(&mut tx, session_id, reason).await? else {
-        tx.commit().await?;
-        return Ok(before.into());
+    // the reason of an operator is on record, also where the end of what is still open was requested before
+    let is_said = matches!(by, By::Operator(_)) && before.close_time.is_none();
+    let after = match sessions::request_end(&mut tx, session_id, reason).await? {
+        Some(after) => after,
+        None if is_said => before.clone(),
+        None => {
+            tx.commit().await?;
+            return Ok(before.into());
+        }
     };
     let detail = json!({"allocation_id": after.allocation_id, "kind": after.kind, "principal": after.principal, "reason": reason});
     let project_id = after.project_id;

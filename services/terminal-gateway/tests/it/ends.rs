@@ -5,6 +5,12 @@ use uuid::Uuid;
 use crate::client::Client;
 use crate::world::{World, until};
 
+/// Where an operator ends a session.
+fn end_by_operator(ready: &Value) -> String {
+    let session = ready["session_id"].as_str().expect("id");
+    format!("admin/terminal-sessions/{session}:end")
+}
+
 impl World {
     /// Where a user ends a session.
     fn end_of(&self, ready: &Value) -> String {
@@ -117,8 +123,7 @@ async fn a_session_without_a_connection_ends_too_and_cannot_be_resumed() {
 async fn an_operator_ends_a_session_of_anybody_with_a_reason_that_its_user_reads() {
     let world = World::start().await;
     let (mut client, ready) = world.session().await;
-    let session = ready["session_id"].as_str().expect("id");
-    let path = format!("admin/terminal-sessions/{session}:end");
+    let path = end_by_operator(&ready);
     let reason = json!({ "reason": "a stolen laptop" });
     let (status, refused) = world.post_beside(&path, "bob", &reason).await;
     assert_eq!(status, 403, "{refused}");
@@ -162,4 +167,95 @@ async fn an_operator_ends_a_session_of_anybody_with_a_reason_that_its_user_reads
             &json!("user:alice")
         )
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_key_ends_one_session_once_and_no_other() {
+    let world = World::start().await;
+    world.bob_is_an_operator().await;
+    for (who, action, body) in [
+        ("alice", "terminal.end", json!({})),
+        (
+            "bob",
+            "terminal.operator_end",
+            json!({ "reason": "a stolen laptop" }),
+        ),
+    ] {
+        let (_client, ready) = world.session().await;
+        let (_other_client, other) = world.session().await;
+        let path = |ready: &Value| match who {
+            "alice" => world.end_of(ready),
+            _ => end_by_operator(ready),
+        };
+        for _ in 0..2 {
+            let (status, ended) = world.post_with_key(&path(&ready), who, &body, "k").await;
+            assert_eq!(
+                (status, &ended["id"]),
+                (200, &ready["session_id"]),
+                "{who}: {ended}"
+            );
+        }
+        let records = audited(&world, action).await;
+        assert_eq!(records.len(), 1, "{records:?}");
+
+        let (_, refused) = world.post_with_key(&path(&other), who, &body, "k").await;
+        assert_eq!(
+            refused["error"]["details"][0]["reason"], "IDEMPOTENCY_KEY_REUSED",
+            "{who}: {refused}"
+        );
+        let still = sqlx::query_scalar::<_, bool>(
+            "SELECT end_request_time IS NULL AND close_time IS NULL FROM terminal.sessions WHERE id = $1",
+        )
+        .bind(id_of(&other))
+        .fetch_one(&world.db.owner_pool().await)
+        .await
+        .expect("the session");
+        assert!(still, "{who}: the other session ends");
+    }
+}
+
+fn id_of(ready: &Value) -> Uuid {
+    let id = ready["session_id"].as_str().expect("id");
+    id.parse().expect("uuid")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_reason_of_an_operator_is_on_record_also_where_the_user_was_quicker() {
+    let world = World::start().await;
+    world.bob_is_an_operator().await;
+    let (_client, ready) = world.session().await;
+    // one like it whose user has requested the end, and that no process serves, so that it stays open for a while
+    let open = Uuid::now_v7();
+    let copied = sqlx::query(
+        "INSERT INTO terminal.sessions (id, allocation_id, project_id, principal, kind, end_request_time)
+         SELECT $1, allocation_id, project_id, principal, kind, clock_timestamp() FROM terminal.sessions WHERE id = $2",
+    )
+    .bind(open)
+    .bind(id_of(&ready))
+    .execute(&world.db.owner_pool().await)
+    .await
+    .expect("copied");
+    assert_eq!(copied.rows_affected(), 1);
+    let path = end_by_operator(&json!({ "session_id": open.to_string() }));
+    let reason = json!({ "reason": "a stolen laptop" });
+    let (status, ending) = world.post_beside(&path, "bob", &reason).await;
+    assert_eq!(status, 200, "{ending}");
+    let records = audited(&world, "terminal.operator_end").await;
+    assert_eq!(records.len(), 1, "{records:?}");
+    assert_eq!(records[0]["reason"], "a stolen laptop");
+    let (before, after) = (&records[0]["before_digest"], &records[0]["after_digest"]);
+    assert!(before.is_string() && before == after, "{records:?}");
+
+    // of one that has ended there is nothing to say
+    let (status, ended) = world
+        .post_beside(&world.end_of(&ready), "alice", &json!({}))
+        .await;
+    assert_eq!(status, 200, "{ended}");
+    world.closed(&ready["session_id"]).await;
+    let (status, ended) = world
+        .post_beside(&end_by_operator(&ready), "bob", &reason)
+        .await;
+    assert_eq!(status, 200, "{ended}");
+    let records = audited(&world, "terminal.operator_end").await;
+    assert_eq!(records.len(), 1, "{records:?}");
 }

@@ -259,11 +259,23 @@ impl World {
 
     /// A change that the other gateway takes, and the other terminal gateway.
     pub async fn post_beside(&self, path: &str, subject: &str, body: &Value) -> (u16, Value) {
+        let key = Uuid::now_v7().to_string();
+        self.post_with_key(path, subject, body, &key).await
+    }
+
+    /// The same with this idempotency key.
+    pub async fn post_with_key(
+        &self,
+        path: &str,
+        subject: &str,
+        body: &Value,
+        key: &str,
+    ) -> (u16, Value) {
         let answer = self
             .http
             .post(format!("http://{}/api/v1/{path}", self.beside))
             .bearer_auth(self.token(subject))
-            .header("x-idempotency-key", Uuid::now_v7().to_string())
+            .header("x-idempotency-key", key)
             .json(body)
             .send()
             .await
