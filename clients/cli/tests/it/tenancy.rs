@@ -195,7 +195,7 @@ fn several_members_are_removed_and_none_where_one_is_misspelled(world: &World, p
         json!({ "members": [{ "member_id": "bob", "principal": "user:bob", "etag": "e1" }] });
     world.get(path, left);
     let rule = "must be an existing member";
-    let gone = error(404, "NOT_FOUND", "no such member", &[("member_id", rule)]);
+    let gone = crate::support::error(404, "NOT_FOUND", "no such member", &[("member_id", rule)]);
     world.on(
         "DELETE",
         &format!("{path}/bob"),
