@@ -52,8 +52,12 @@ async function decide({ incomplete, options, undecided }) {
   for (const { id, help, nodes } of incomplete) {
     for (const { target, failureSummary = "" } of nodes) {
       const element = document.querySelector(target.at(-1));
-      if (!element || undecided.some(([rule, selector]) => rule === id && element.matches(selector))) continue;
-      const say = (why) => open.push({ id, help, why: `${target.join(" ")} ${element.outerHTML.slice(0, 120)} ${why}` });
+      const say = (why) => open.push({ id, help, why: `${target.join(" ")} ${element?.outerHTML.slice(0, 120) ?? ""} ${why}` });
+      if (!element) {
+        say("is gone");
+        continue;
+      }
+      if (undecided.some(([rule, selector]) => rule === id && element.matches(selector))) continue;
       if (id === "color-contrast" && element.closest("svg text")) {
         if (ratio(element) < 4.5) say(`has a contrast of ${ratio(element).toFixed(2)}`);
         continue;

@@ -1,5 +1,5 @@
 // What the played platform has: two projects, a few allocations, a small fleet.
-import { keeps } from "./filter.mjs";
+import { kept } from "./filter.mjs";
 
 const HOUR = 3_600_000;
 const now = Date.now();
@@ -273,6 +273,9 @@ function kept(searchParams, field, rows) {
   return rows.filter((one) => one[field].includes(text) && (!state || one.state === state));
 }
 
+// what an operator's list of allocations is searched by (services/placement/src/allocations.rs)
+const ALLOCATION_FIELDS = ["id", "name", "display_name", "sku", "image", "creator", "project_id", "node_id"];
+
 /** The answers that all chapters share. */
 export const answers = {
   "GET /api/v1/allocations:watch": allocations.map((one) => ({ change: { kind: "added", allocation: one } })),
@@ -308,8 +311,8 @@ export const answers = {
   "GET /api/v1/admin/fleet/nodes": { nodes: fleetNodes },
   "GET /api/v1/admin/allocations": (_, { searchParams }) => {
     const [project, node, state] = ["project_id", "node_id", "state"].map((name) => searchParams.get(name) ?? "");
-    const kept = placed().filter(({ allocation: { config, status }, node_id }) => (!project || config.project_id === project) && (!node || node_id === node) && (!state || status.state === state));
-    return { allocations: kept.filter(({ allocation, node_id }) => keeps(searchParams, (field) => ({ ...allocation, ...allocation.config, node_id })[field])), next_page_token: "" };
+    const own = placed().filter(({ allocation: { config, status }, node_id }) => (!project || config.project_id === project) && (!node || node_id === node) && (!state || status.state === state));
+    return { allocations: kept(searchParams, ALLOCATION_FIELDS, own, ({ allocation, node_id }) => ({ ...allocation, ...allocation.config, node_id })), next_page_token: "" };
   },
   "POST /api/v1/admin/nodes/*:cordon": (_, { pathname }) => ({ node_id: pathname.split("/")[5].split(":")[0], admin_state: "cordoned", etag: "q" }),
   "POST /api/v1/admin/allocations/*:stop": allocations[0],
@@ -335,7 +338,7 @@ export const answers = {
   "POST /api/v1/webhooks/*:rotateSecret": { ...webhooks[0], secret: "whsec_rotated" },
   "POST /api/v1/webhooks/*:ping": deliveries[0],
   "PATCH /api/v1/webhooks/*": webhooks[0],
-  "GET /api/v1/webhooks/*/deliveries": (_, { pathname, searchParams }) => ({ deliveries: pathname.includes(webhooks[0].id) ? deliveries.filter((one) => one.state === (searchParams.get("state") ?? one.state) && keeps(searchParams, (field) => one[field])) : [] }),
+  "GET /api/v1/webhooks/*/deliveries": (_, { pathname, searchParams }) => ({ deliveries: pathname.includes(webhooks[0].id) ? kept(searchParams, ["id", "event_type", "object_id", "error"], deliveries.filter((one) => one.state === (searchParams.get("state") ?? one.state))) : [] }),
   "POST /api/v1/webhooks/*/deliveries/*:redeliver": { ...deliveries[1], state: "pending" },
   "GET /api/v1/organisations": { organisations: [{ ...organisations[0], role: "owner" }, { ...organisations[1], role: "unspecified" }] },
   "PATCH /api/v1/organisations/*": organisations[0],
@@ -346,11 +349,11 @@ export const answers = {
   "PATCH /api/v1/organisations/*/guardrails": { organisation_id: ACME, etag: "g3" },
   "GET /api/v1/organisations/*/scim": { organisation_id: ACME, issuer: "https://login.acme.example", subject_attribute: "user_name", user_count: "42", group_count: "2", create_time: ago(900), update_time: ago(400), etag: "s1" },
   "PUT /api/v1/admin/organisations/*/scim": (body) => ({ organisation_id: ACME, ...body, etag: "s2" }),
-  "GET /api/v1/admin/terminal-sessions": (_, { searchParams }) => ({ sessions: terminals.filter((one) => [null, one.allocation_id].includes(searchParams.get("allocation_id")) && keeps(searchParams, (field) => one[field])) }),
+  "GET /api/v1/admin/terminal-sessions": (_, { searchParams }) => ({ sessions: kept(searchParams, ["allocation_id", "project_id", "principal", "close_time", "close_reason"], terminals.filter((one) => [null, one.allocation_id].includes(searchParams.get("allocation_id")))) }),
   "GET /api/v1/organisations/*/scim/groups": { groups },
   "POST /api/v1/organisations/*/scim/groups/*/mappings": { id: uuid(6, 3), group_id: uuid(6, 2), project_id: SPEECH, project: "speech", role: "viewer" },
   "DELETE /api/v1/organisations/*/scim/groups/*/mappings/*": {},
-  "GET /api/v1/projects": (_, { searchParams }) => ({ projects: projects.map((one) => ({ ...one, state: "active", role: "owner" })).filter((one) => keeps(searchParams, (field) => one[field])) }),
+  "GET /api/v1/projects": (_, { searchParams }) => ({ projects: kept(searchParams, ["slug", "display_name"], projects.map((one) => ({ ...one, state: "active", role: "owner" }))) }),
   "GET /api/v1/admin/allocations/*": (_, address) => {
     const one = [...allocations, lost].find(({ id }) => address.pathname.endsWith(id));
     return one ? { allocation: one, node_id: nodeId(1), ...DETAIL } : { error: { code: 404, status: "NOT_FOUND", message: "There is no such allocation.", details: [] } };

@@ -12,6 +12,7 @@ import { HardDrive, Plus, Search } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
 import { ShowMore } from "../../ui/show-more";
 import { type Column, TableCard } from "../../ui/table";
+import { useAsked } from "../../ui/use-asked";
 import { useQueryReset, useQueryState } from "../../ui/use-query-state";
 import { SelectField, TextField, countOf, isSlug, slugProblem } from "./parts";
 import { type TypedCheck, bodyOf, isGood } from "./readiness";
@@ -75,24 +76,27 @@ function NewImage() {
   );
 }
 
-function Toggle({ image }: { image: Image }) {
+const verbOf = ({ status }: Image) => (status === "active" ? "Disable" : "Activate");
+
+export function Toggle({ image }: { image: Image }) {
   const set = useSetImageStatus();
   const slug = image.slug ?? "";
-  const isActive = image.status === "active";
-  const word = isActive ? "Disable" : "Activate";
+  const [asked, askAnew] = useAsked(image);
+  const disables = verbOf(asked) === "Disable";
   return (
     <Confirm
       needs="operate"
       trigger={
-        <Button small aria-label={`${word} ${slug}`}>
-          {word}
+        <Button small aria-label={`${verbOf(image)} ${slug}`}>
+          {verbOf(image)}
         </Button>
       }
-      title={`${word} ${slug}?`}
-      action={word}
-      run={() => set.mutateAsync({ slug, status: isActive ? "disabled" : "active", etag: image.etag })}
+      title={`${verbOf(asked)} ${slug}?`}
+      action={verbOf(asked)}
+      reset={askAnew}
+      run={() => set.mutateAsync({ slug, status: disables ? "disabled" : "active", etag: asked.etag })}
     >
-      {isActive ? "Nobody can launch it any more. What runs with it continues." : "It is checked in the registry and offered again."}
+      {disables ? "Nobody can launch it any more. What runs with it continues." : "It is checked in the registry and offered again."}
     </Confirm>
   );
 }
