@@ -16,7 +16,7 @@ function refuse(why) {
 }
 
 /** The rows that the filter of a request keeps, which may name these fields; it throws where the API refuses the filter. */
-export function kept(searchParams, fields, rows, valuesOf = (row) => row) {
+export function filtered(searchParams, fields, rows, valuesOf = (row) => row) {
   const filter = searchParams.get("filter") ?? "";
   if (filter === "") return rows;
   const groups = filter.split(" AND ").map((group) => group.replace(/^\((.*)\)$/, "$1").split(" OR "));

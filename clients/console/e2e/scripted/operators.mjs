@@ -226,6 +226,7 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     assert.deepEqual(await prices.allInnerTexts(), ["€2.5000", "€2.9123", "€0.0400"]);
     assert.equal(await prices.nth(1).getAttribute("title"), "€2.912345678");
     await look("catalog-prices");
+    await page.getByRole("combobox", { name: "SKU" }).focus();
     await page.getByRole("combobox", { name: "SKU" }).selectOption("l40s-slice");
     await table("Prices").getByText("h200-sxm-slice").first().waitFor({ state: "detached" });
     assert.equal(await prices.count(), 1);
