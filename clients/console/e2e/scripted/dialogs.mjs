@@ -1,4 +1,6 @@
 // What all dialogs have in common.
+import { decide } from "../accessible.mjs";
+
 export async function dialogs({ assert, page, test, go, signIn }) {
   const isInert = () => page.evaluate(() => document.getElementById("root").inert);
   const focused = () => page.evaluate(() => document.activeElement.getAttribute("aria-label") ?? document.activeElement.textContent);
@@ -31,5 +33,11 @@ export async function dialogs({ assert, page, test, go, signIn }) {
     await page.getByRole("alertdialog").waitFor({ state: "detached" });
     await page.waitForFunction(() => document.activeElement !== document.body);
     await page.unroute("**/api/v1/ssh-keys?*");
+  });
+
+  await test("what axe left open of an element that is gone stays open", async () => {
+    await go("/keys", "SSH keys");
+    const incomplete = [{ id: "color-contrast", help: "contrast", nodes: [{ target: ["#gone"] }] }];
+    assert.deepEqual(await page.evaluate(decide, { incomplete, options: {}, undecided: [] }), [{ id: "color-contrast", help: "contrast", why: "#gone is gone" }]);
   });
 }

@@ -15,7 +15,7 @@ function shown(search: string, found: string[], next_page_token: string): string
   const queries = new QueryClient();
   const of = (names: string[], next = "") => ({ pages: [{ reservations: names.map((name) => ({ id: name, config: { name, project_id: "p", gpu_count: 8 }, status: { state: "active", used_gpus: 8 } })), next_page_token: next }], pageParams: [""] });
   queries.setQueryData(["reservations", "operator", "", false, ""], of(["train", "serve"]));
-  queries.setQueryData(["reservations", "operator", "", false, filterOf({ search, state: "", idle: false }, []).filter], of(found, next_page_token));
+  queries.setQueryData(["reservations", "operator", "", false, filterOf({ search: search.replaceAll("+", " "), state: "", idle: false }, []).filter], of(found, next_page_token));
   return renderToStaticMarkup(
     <QueryClientProvider client={queries}>
       <Router ssrPath="/admin/reservations" ssrSearch={`search=${search}`}>
@@ -32,7 +32,11 @@ it("what the server found of a search is shown, below the GPUs of all", () => {
   const found = shown("train", ["train"], "next");
   expect(found).toContain("1 reservation, and more");
   expect(found.match(/Show more<\/button>/g)).toHaveLength(1);
-  for (const page of [none, found]) expect(page).toContain("<strong>16</strong> in use");
+  for (const page of [none, found]) {
+    expect(page).toContain("<strong>16</strong> in use");
+    expect(page).not.toContain("are searched");
+  }
+  expect(shown("a+b+c+d+e+f+g+h+i+j+k", [], "")).toContain("Only the first 10 words are searched. Use fewer.");
 });
 
 it("where the reservations could not be read, that is said, also beside what the server found of a search", () => {
