@@ -23,14 +23,17 @@ export interface Paged<T> {
   loadMore: () => void;
 }
 
-/** That a field has this part. A backslash is in no name, and cannot be quoted. */
+/** A text without what cannot be quoted: a backslash is in no name. */
+const quotable = (text: string) => text.replaceAll("\\", "");
+
+/** That a field has this part. */
 function partOf(field: string, text: string): string {
-  return `${field}:"${text.replaceAll("\\", "").replaceAll('"', '\\"')}"`;
+  return `${field}:"${text.replaceAll('"', '\\"')}"`;
 }
 
 /** Those of a list that have this part in one of some fields, as a filter of the API; empty: all. */
 export function textFilter(fields: string[], search: string): string {
-  const text = search.trim().replaceAll("\\", "");
+  const text = quotable(search.trim());
   return text && `(${fields.map((field) => partOf(field, text)).join(" OR ")})`;
 }
 
@@ -64,7 +67,7 @@ export interface Searched {
  */
 export function wordsFilter(fields: string[], search: string, { ids = [], named, rest = [] }: { ids?: string[]; named?: Named; rest?: string[] } = {}): Searched {
   const others = rest.filter(Boolean);
-  const words = [...new Set(search.split(/\s+/).map((word) => word.replaceAll("\\", "")).filter(Boolean))];
+  const words = [...new Set(search.split(/\s+/).map(quotable).filter(Boolean))];
   let comparisons = MOST_COMPARISONS - others.length;
   let characters = MOST_CHARACTERS + AND.length - others.reduce((sum, one) => sum + one.length + AND.length, 0);
   /** Takes the places of all of these, or of none. */

@@ -58,9 +58,11 @@ export function Prices() {
           <>
             {!none && (
               <>
-                <div className="tab-actions">
-                  <NewPrice skus={skus} />
-                </div>
+                {(found.data || of !== "") && (
+                  <div className="tab-actions">
+                    <NewPrice skus={skus} />
+                  </div>
+                )}
                 <div className="filters" role="search" aria-label="Prices">
                   <Select label="SKU" value={of} onChoose={setOf} options={[{ value: "", label: "All" }, ...skus.map(({ code, display_name }) => ({ value: code, label: display_name || code }))]} />
                 </div>
