@@ -149,16 +149,20 @@ export function Images() {
   const [search, setSearch] = useQueryState("search");
   const [status, setStatus] = useQueryState("status");
   const clear = useQueryReset(["search", "status"]);
-  const found = useAllImages(useDeferredValue(search), status);
-  const filtered = search.trim() !== "" || status !== "";
+  const asked = useDeferredValue(search);
+  const found = useAllImages(asked, status);
+  // what was found may be of an older search than the one that is typed
+  const filtered = search.trim() !== "" || asked.trim() !== "" || status !== "";
   const none = found.data?.length === 0 && !filtered;
   return (
     <>
       {!none && (
         <>
-          <div className="tab-actions">
-            <NewImage />
-          </div>
+          {(found.data || filtered) && (
+            <div className="tab-actions">
+              <NewImage />
+            </div>
+          )}
           <div className="filters" role="search" aria-label="Images">
             <SearchBox label="Search by slug or name" placeholder="Slug or name" value={search} onChange={setSearch} />
             <Select label="Status" value={status} onChoose={setStatus} options={STATUSES} />

@@ -152,7 +152,7 @@ export function Webhooks({ tenant, manages }: { tenant: Tenant; manages: boolean
       )}
       {!none && (
         <>
-          {adds && (
+          {adds && (found.data || search !== "" || asked !== "") && (
             <div className="tab-actions">
               <NewWebhook tenant={tenant} made={setMade} />
             </div>
