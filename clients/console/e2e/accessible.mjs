@@ -23,7 +23,7 @@ export const findings = [];
  * Decides what axe left open, as who scrolls there sees it: text that stood half outside of what scrolls, and texts of drawings,
  * whose backgrounds axe does not know. What is still open is returned.
  */
-async function decide({ incomplete, options, undecided }) {
+export async function decide({ incomplete, options, undecided }) {
   const pixel = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
   const luminance = (...colours) => {
     pixel.clearRect(0, 0, 1, 1);
@@ -52,8 +52,12 @@ async function decide({ incomplete, options, undecided }) {
   for (const { id, help, nodes } of incomplete) {
     for (const { target, failureSummary = "" } of nodes) {
       const element = document.querySelector(target.at(-1));
-      if (!element || undecided.some(([rule, selector]) => rule === id && element.matches(selector))) continue;
-      const say = (why) => open.push({ id, help, why: `${target.join(" ")} ${element.outerHTML.slice(0, 120)} ${why}` });
+      const say = (why) => open.push({ id, help, why: [...target, ...(element ? [element.outerHTML.slice(0, 120)] : []), why].join(" ") });
+      if (!element) {
+        say("is gone");
+        continue;
+      }
+      if (undecided.some(([rule, selector]) => rule === id && element.matches(selector))) continue;
       if (id === "color-contrast" && element.closest("svg text")) {
         if (ratio(element) < 4.5) say(`has a contrast of ${ratio(element).toFixed(2)}`);
         continue;

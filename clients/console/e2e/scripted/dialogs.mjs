@@ -1,4 +1,6 @@
 // What all dialogs have in common.
+import { decide } from "../accessible.mjs";
+
 export async function dialogs({ assert, page, test, go, signIn }) {
   const isInert = () => page.evaluate(() => document.getElementById("root").inert);
   const focused = () => page.evaluate(() => document.activeElement.getAttribute("aria-label") ?? document.activeElement.textContent);
@@ -31,5 +33,35 @@ export async function dialogs({ assert, page, test, go, signIn }) {
     await page.getByRole("alertdialog").waitFor({ state: "detached" });
     await page.waitForFunction(() => document.activeElement !== document.body);
     await page.unroute("**/api/v1/ssh-keys?*");
+  });
+
+  await test("a question stays what it was while somebody else changes it, and is asked anew once the change is loaded", async () => {
+    await signIn();
+    let network = { vms_reach_each_other: true, etag: "q1" };
+    const sent = [];
+    await page.route("**/api/v1/project-network*", (route) => {
+      if (route.request().method() === "GET") return route.fulfill({ json: network });
+      sent.push(route.request().postDataJSON());
+      network = { vms_reach_each_other: false, etag: "q2" };
+      return route.fulfill({ status: 409, json: { error: { code: 409, status: "ABORTED", message: "etag: is of an older one", details: [{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", reason: "ETAG_STALE" }] } } });
+    });
+    await go("/launch?gpus=4", "Launch");
+    const dialog = page.getByRole("alertdialog");
+    await page.getByRole("button", { name: "Isolate the VMs" }).click();
+    await dialog.getByRole("button", { name: "Isolate", exact: true }).click();
+    await dialog.getByText("Somebody else changed it meanwhile.").waitFor();
+    await dialog.getByRole("button", { name: "Isolate", exact: true }).waitFor();
+    await dialog.getByRole("button", { name: "Reload" }).click();
+    await dialog.getByRole("button", { name: "Allow" }).click();
+    await dialog.getByText("Somebody else changed it meanwhile.").waitFor();
+    assert.deepEqual(sent.map(({ vms_reach_each_other, etag }) => [vms_reach_each_other, etag]), [[false, "q1"], [true, "q2"]]);
+    await dialog.getByRole("button", { name: "Cancel" }).click();
+    await page.unroute("**/api/v1/project-network*");
+  });
+
+  await test("what axe left open of an element that is gone stays open", async () => {
+    await go("/keys", "SSH keys");
+    const incomplete = [{ id: "color-contrast", help: "contrast", nodes: [{ target: ["#gone"] }] }];
+    assert.deepEqual(await page.evaluate(decide, { incomplete, options: {}, undecided: [] }), [{ id: "color-contrast", help: "contrast", why: "#gone is gone" }]);
   });
 }

@@ -1,5 +1,5 @@
 // What the pages of reservations, rollouts, capacity and single nodes show.
-import { keeps } from "./filter.mjs";
+import { filtered } from "./filter.mjs";
 import { VISION, ago, ahead, allocationId, nodeId, slots } from "./world.mjs";
 
 export const reservationId = "01930000-000a-7000-8000-000000000001";
@@ -14,7 +14,7 @@ const reservations = [
   reservation(2, "scheduled", {}, { start_time: ahead(40), end_time: ahead(90) }),
   reservation(3, "gathering", { reserved_gpus: 3, unused_gpus: 3 }),
 ];
-const listed = (_, { searchParams }) => ({ reservations: reservations.filter(({ config, status }) => keeps(searchParams, (field) => ({ ...config, ...status })[field])) });
+const listed = (_, { searchParams }) => ({ reservations: filtered(searchParams, ["name", "project_id", "sku", "region_code", "state", "unused_gpus"], reservations, ({ config, status }) => ({ ...config, ...status })) });
 const one = (_, { pathname }) => reservations.find(({ id }) => pathname.endsWith(id)) ?? reservations[0];
 
 export const rolloutId = "01930000-000b-7000-8000-000000000001";
@@ -52,7 +52,7 @@ export const fleetAnswers = {
   "GET /api/v1/capacity-reservations/*": one,
   "GET /api/v1/admin/capacity-reservations": listed,
   "GET /api/v1/admin/capacity-reservations/*": one,
-  "GET /api/v1/admin/agent-rollouts": (_, { searchParams }) => ({ rollouts: rollouts.filter((rollout) => keeps(searchParams, (field) => rollout[field])) }),
+  "GET /api/v1/admin/agent-rollouts": (_, { searchParams }) => ({ rollouts: filtered(searchParams, ["version", "principal", "reason", "state"], rollouts) }),
   "GET /api/v1/admin/agent-rollouts/*": (_, { pathname }) => rollouts.find(({ id }) => pathname.endsWith(id)) ?? rollouts[0],
   "POST /api/v1/admin/agent-rollouts/*:resume": { ...rollouts[0], state: "running" },
   "GET /api/v1/admin/capacity:history": { buckets, bucket_seconds: "3600" },

@@ -471,7 +471,7 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
     await look("webhook-once");
     await page.getByRole("button", { name: "I have saved it" }).click();
     await page.getByText("whsec_shown_once").waitFor({ state: "detached" });
-    const search = page.getByRole("searchbox", { name: "Search deliveries by event, error or id" }).first();
+    const search = page.getByRole("searchbox", { name: "Search deliveries by event, error or whole id" }).first();
     await search.fill("nothing like it");
     await page.getByText("No delivery matches.").first().waitFor();
     await search.fill("FAILED");

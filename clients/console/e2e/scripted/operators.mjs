@@ -5,6 +5,7 @@ export async function operators({ assert, page, server, test, look, go, signIn }
   await signIn("admin");
   const table = (name) => page.getByRole("table", { name });
   const dialog = page.getByRole("alertdialog");
+  const hasFocus = () => page.getByRole("searchbox").evaluate((box) => box === document.activeElement);
   const sent = (key) => server.changes.filter((change) => change.key === key).at(-1)?.body;
 
   await test("the platform at a glance: capacity, blocked nodes by reason, work against its deadline", async () => {
@@ -21,11 +22,26 @@ export async function operators({ assert, page, server, test, look, go, signIn }
   await test("allocations of all projects, and the way out of a lost host", async () => {
     await go("/admin/allocations", "All allocations");
     await table("All allocations").getByText("speech-train").waitFor();
-    await page.getByRole("searchbox").fill("speech gpu-04");
+    await page.getByRole("searchbox").pressSequentially("speech gpu-04");
+    assert.equal(await page.getByRole("searchbox").inputValue(), "speech gpu-04", "the box stays while one types");
+    assert.ok(await hasFocus(), "and keeps the focus");
     await page.getByText("1 allocation", { exact: true }).waitFor();
     await page.getByRole("button", { name: "Force release" }).waitFor();
-    await page.getByRole("searchbox").fill("");
+    await page.getByRole("searchbox").fill("gpu a b c d e f");
+    await page.getByText(/Only the first [56] words are searched/).waitFor();
+    await look("all-allocations-cut");
+    // also where a search fails, and from an address without the rows of no search
+    await page.route("**/api/v1/admin/allocations?*absent*", (route) => route.fulfill({ status: 400, json: { error: { code: 400, status: "INVALID_ARGUMENT", message: "The filter is wrong.", details: [] } } }));
+    await page.getByRole("searchbox").fill("absent");
+    await page.getByText("The filter is wrong.").waitFor();
+    assert.ok(await hasFocus(), "after a refusal");
+    await page.reload();
+    await page.getByText("The filter is wrong.").waitFor();
+    await page.getByRole("searchbox").press("ControlOrMeta+a");
+    await page.getByRole("searchbox").press("Delete");
     await table("All allocations").getByText("train-large").waitFor();
+    assert.ok(await hasFocus(), "while all are loaded");
+    await page.unroute("**/api/v1/admin/allocations?*absent*");
     await look("all-allocations");
   });
 
@@ -140,7 +156,8 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     const disabled = server.changes.filter(({ key }) => key.endsWith(":disable") && key.includes("resource-slots"));
     assert.deepEqual(disabled.map(({ body }) => body), [{ reason: "dead fans" }, { reason: "dead fans" }]);
     await go("/admin/reservations", "All reservations");
-    await page.getByRole("searchbox").fill("vision conference-3");
+    await page.getByRole("searchbox").pressSequentially("vision conference-3");
+    assert.ok(await hasFocus(), "the box stays while one types");
     await page.getByText("1 reservation", { exact: true }).waitFor();
     await page.getByRole("combobox", { name: "State" }).selectOption("active");
     await page.getByText("No reservation matches").waitFor();
@@ -210,9 +227,11 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     assert.deepEqual(await prices.allInnerTexts(), ["€2.5000", "€2.9123", "€0.0400"]);
     assert.equal(await prices.nth(1).getAttribute("title"), "€2.912345678");
     await look("catalog-prices");
+    await page.getByRole("combobox", { name: "SKU" }).focus();
     await page.getByRole("combobox", { name: "SKU" }).selectOption("l40s-slice");
     await table("Prices").getByText("h200-sxm-slice").first().waitFor({ state: "detached" });
     assert.equal(await prices.count(), 1);
+    assert.ok(await page.getByRole("combobox", { name: "SKU" }).evaluate((one) => one === document.activeElement), "the choice keeps the focus");
     await page.getByRole("combobox", { name: "SKU" }).selectOption("");
     await prices.nth(2).waitFor();
     await page.getByRole("button", { name: "Publish a price" }).click();
@@ -348,7 +367,7 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     await page.getByLabel("Allocation id").fill(allocationId(2));
     await page.getByLabel("Allocation id").press("Enter");
     await page.getByText("1 terminal", { exact: true }).waitFor();
-    await page.getByRole("searchbox", { name: "Search by person, project or allocation" }).fill("nobody");
+    await page.getByRole("searchbox", { name: "Search by person, project, reason of the end or whole id" }).fill("nobody");
     await page.getByText("No terminal matches").waitFor();
     await look("terminals-none-found");
     await page.getByRole("button", { name: "Clear the filters" }).click();
@@ -433,7 +452,8 @@ export async function operators({ assert, page, server, test, look, go, signIn }
 
   await test("a rollout says why it stopped, node by node, and goes on", async () => {
     await go("/admin/agent-rollouts", "Agent rollouts");
-    await page.getByRole("searchbox").fill("security olga");
+    await page.getByRole("searchbox").pressSequentially("security olga");
+    assert.ok(await hasFocus(), "the box stays while one types");
     await page.getByText("1 rollout", { exact: true }).waitFor();
     await look("rollouts-found");
     await page.getByRole("combobox", { name: "State" }).selectOption("completed");

@@ -99,6 +99,7 @@ try {
   await reference(tools);
   await sweep(tools);
   await test("no page had a violation of the accessibility rules that is more than minor", () => assert.deepEqual(findings, []));
+  await test("the API refused no filter", () => assert.deepEqual(server.refused, []));
   await test("no script failed and the content policy held", () => assert.deepEqual(page.faults, []));
 } finally {
   server.stop();

@@ -19,10 +19,11 @@ const POLICY =
 
 /**
  * Plays `answers`: "METHOD path" to a body, to a function of body and address that makes one, or to a list for a stream, which stays open unless its last message is an end. Keys may
- * have `*` for one part of a path. What changes something is kept in `changes`.
+ * have `*` for one part of a path. What changes something is kept in `changes`, and why a function threw in `refused`.
  */
 export async function play(answers) {
   const changes = [];
+  const refused = [];
   const streams = new Set();
   const patterns = Object.entries(answers).map(([key, answer]) => [new RegExp(`^${key.replace(/[.?+()[\]{}|^$\\]/g, "\\$&").replaceAll("*", "[^/]+")}$`), answer]);
   const server = createServer(async (request, response) => {
@@ -44,7 +45,13 @@ export async function play(answers) {
       response.writeHead(404, { "content-type": "application/json" });
       return response.end(JSON.stringify({ error: { code: 404, status: "NOT_FOUND", message: `not scripted: ${key}`, details: [] } }));
     }
-    const made = typeof answer === "function" ? answer(body, address) : answer;
+    let made = answer;
+    try {
+      if (typeof answer === "function") made = answer(body, address);
+    } catch (error) {
+      refused.push(`${key}: ${error.message}`);
+      made = { error: { code: 400, status: "INVALID_ARGUMENT", message: error.message, details: [] } };
+    }
     if (Array.isArray(made)) {
       response.writeHead(200, { "content-type": "application/x-ndjson" });
       const ends = made.at(-1)?.end !== undefined;
@@ -62,7 +69,7 @@ export async function play(answers) {
     for (const stream of streams) stream.destroy();
     server.close();
   };
-  return { base: `http://127.0.0.1:${server.address().port}`, changes, stop };
+  return { base: `http://127.0.0.1:${server.address().port}`, changes, refused, stop };
 }
 
 /** As the gateway serves it: compressed where the build has compressed it and the browser takes it. */

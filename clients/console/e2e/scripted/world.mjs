@@ -1,5 +1,5 @@
 // What the played platform has: two projects, a few allocations, a small fleet.
-import { keeps } from "./filter.mjs";
+import { filtered } from "./filter.mjs";
 
 const HOUR = 3_600_000;
 const now = Date.now();
@@ -270,12 +270,8 @@ const terminals = [
 /** The network setting of the project, as it was put last. */
 const network = { project_id: VISION, vms_reach_each_other: false, etag: "n1" };
 
-/** The rows that a filter keeps: those with a text in this field, and of a state. */
-function kept(searchParams, field, rows) {
-  const filter = searchParams.get("filter") ?? "";
-  const [text, state] = [new RegExp(`${field}:"([^"]*)"`), /state = (\w+)/].map((pattern) => pattern.exec(filter)?.[1] ?? "");
-  return rows.filter((one) => one[field].includes(text) && (!state || one.state === state));
-}
+// what an operator's list of allocations is searched by (services/placement/src/allocations.rs)
+const ALLOCATION_FIELDS = ["id", "name", "display_name", "sku", "image", "creator", "project_id", "node_id"];
 
 /** The answers that all chapters share. */
 export const answers = {
@@ -312,8 +308,8 @@ export const answers = {
   "GET /api/v1/admin/fleet/nodes": { nodes: fleetNodes },
   "GET /api/v1/admin/allocations": (_, { searchParams }) => {
     const [project, node, state] = ["project_id", "node_id", "state"].map((name) => searchParams.get(name) ?? "");
-    const kept = placed().filter(({ allocation: { config, status }, node_id }) => (!project || config.project_id === project) && (!node || node_id === node) && (!state || status.state === state));
-    return { allocations: kept.filter(({ allocation, node_id }) => keeps(searchParams, (field) => ({ ...allocation, ...allocation.config, node_id })[field])), next_page_token: "" };
+    const own = placed().filter(({ allocation: { config, status }, node_id }) => (!project || config.project_id === project) && (!node || node_id === node) && (!state || status.state === state));
+    return { allocations: filtered(searchParams, ALLOCATION_FIELDS, own, ({ allocation, node_id }) => ({ ...allocation, ...allocation.config, node_id })), next_page_token: "" };
   },
   "POST /api/v1/admin/nodes/*:cordon": (_, { pathname }) => ({ node_id: pathname.split("/")[5].split(":")[0], admin_state: "cordoned", etag: "q" }),
   "POST /api/v1/admin/allocations/*:stop": allocations[0],
@@ -326,7 +322,7 @@ export const answers = {
       { id: uuid(9, 1), create_time: ago(200), actor: "operator", actor_kind: "operator", action: "allocation.operator_stop", summary: "Stopped the allocation", kind: "allocation", resource: "allocation", resource_id: allocationId(2), allocation_id: allocationId(2), reason: "Maintenance of the node", outcome: "allowed" },
     ],
   },
-  "GET /api/v1/projects/*/service-accounts": (_, { searchParams }) => ({ service_accounts: kept(searchParams, "slug", serviceAccounts) }),
+  "GET /api/v1/projects/*/service-accounts": (_, { searchParams }) => ({ service_accounts: filtered(searchParams, ["slug", "principal", "description"], serviceAccounts) }),
   "POST /api/v1/projects/*/service-accounts": serviceAccounts[0],
   "POST /api/v1/projects/*/service-accounts/*:disable": serviceAccounts[1],
   "GET /api/v1/projects/*/service-accounts/*/api-keys": (_, { pathname }) => ({ api_keys: pathname.includes(accountId) ? apiKeys : [] }),
@@ -334,12 +330,12 @@ export const answers = {
   "POST /api/v1/projects/*/service-accounts/*/api-keys/*:rotate": { ...apiKeys[0], key: "gpuaas_1_rotated" },
   "POST /api/v1/projects/*/service-accounts/*/api-keys/*:disable": apiKeys[1],
   "GET /api/asyncapi.json": { components: { messages: { a: { name: "allocation.active", summary: "It is ready." }, f: { name: "allocation.failed", summary: "It has failed." }, p: { name: "webhook.ping", summary: "A test." } } } },
-  "GET /api/v1/projects/*/webhooks": (_, { searchParams }) => ({ webhooks: kept(searchParams, "url", webhooks) }),
+  "GET /api/v1/projects/*/webhooks": (_, { searchParams }) => ({ webhooks: filtered(searchParams, ["url", "description"], webhooks) }),
   "POST /api/v1/projects/*/webhooks": { ...webhooks[0], secret: "whsec_shown_once" },
   "POST /api/v1/webhooks/*:rotateSecret": { ...webhooks[0], secret: "whsec_rotated" },
   "POST /api/v1/webhooks/*:ping": deliveries[0],
   "PATCH /api/v1/webhooks/*": webhooks[0],
-  "GET /api/v1/webhooks/*/deliveries": (_, { pathname, searchParams }) => ({ deliveries: pathname.includes(webhooks[0].id) ? deliveries.filter((one) => one.state === (searchParams.get("state") ?? one.state) && keeps(searchParams, (field) => one[field])) : [] }),
+  "GET /api/v1/webhooks/*/deliveries": (_, { pathname, searchParams }) => ({ deliveries: pathname.includes(webhooks[0].id) ? filtered(searchParams, ["id", "event_type", "object_id", "error"], deliveries.filter((one) => one.state === (searchParams.get("state") ?? one.state))) : [] }),
   "POST /api/v1/webhooks/*/deliveries/*:redeliver": { ...deliveries[1], state: "pending" },
   "GET /api/v1/organisations": { organisations: [{ ...organisations[0], role: "owner" }, { ...organisations[1], role: "unspecified" }] },
   "PATCH /api/v1/organisations/*": organisations[0],
@@ -351,11 +347,11 @@ export const answers = {
   "GET /api/v1/organisations/*/scim": { organisation_id: ACME, issuer: "https://login.acme.example", subject_attribute: "user_name", user_count: "42", group_count: "2", create_time: ago(900), update_time: ago(400), etag: "s1" },
   "PUT /api/v1/admin/organisations/*/scim": (body) => ({ organisation_id: ACME, ...body, etag: "s2" }),
   "POST /api/v1/admin/terminal-sessions/*:end": ({ reason }, { pathname }) => Object.assign(terminals.find(({ id }) => pathname.includes(id)), { end_request_time: ago(0), end_reason: reason }),
-  "GET /api/v1/admin/terminal-sessions": (_, { searchParams }) => ({ sessions: terminals.filter((one) => [null, one.allocation_id].includes(searchParams.get("allocation_id")) && keeps(searchParams, (field) => one[field])) }),
+  "GET /api/v1/admin/terminal-sessions": (_, { searchParams }) => ({ sessions: filtered(searchParams, ["allocation_id", "project_id", "principal", "close_time", "close_reason"], terminals.filter((one) => [null, one.allocation_id].includes(searchParams.get("allocation_id")))) }),
   "GET /api/v1/organisations/*/scim/groups": { groups },
   "POST /api/v1/organisations/*/scim/groups/*/mappings": { id: uuid(6, 3), group_id: uuid(6, 2), project_id: SPEECH, project: "speech", role: "viewer" },
   "DELETE /api/v1/organisations/*/scim/groups/*/mappings/*": {},
-  "GET /api/v1/projects": (_, { searchParams }) => ({ projects: projects.map((one) => ({ ...one, state: "active", role: "owner" })).filter((one) => keeps(searchParams, (field) => one[field])) }),
+  "GET /api/v1/projects": (_, { searchParams }) => ({ projects: filtered(searchParams, ["slug", "display_name"], projects.map((one) => ({ ...one, state: "active", role: "owner" }))) }),
   "GET /api/v1/admin/allocations/*": (_, address) => {
     const one = [...allocations, lost].find(({ id }) => address.pathname.endsWith(id));
     return one ? { allocation: one, node_id: nodeId(1), ...DETAIL } : { error: { code: 404, status: "NOT_FOUND", message: "There is no such allocation.", details: [] } };
@@ -393,15 +389,15 @@ export const answers = {
   "POST /api/v1/projects/*/members": members[1],
   "PATCH /api/v1/projects/*/members/*": members[1],
   "DELETE /api/v1/projects/*/members/*": {},
-  "GET /api/v1/projects/*/allocation-grants": (_, { searchParams }) => ({ grants: kept(searchParams, "principal", grants) }),
-  "GET /api/v1/projects/*/invitations": (_, { searchParams }) => ({ invitations: kept(searchParams, "email", invitations) }),
+  "GET /api/v1/projects/*/allocation-grants": (_, { searchParams }) => ({ grants: filtered(searchParams, ["principal", "creator"], grants) }),
+  "GET /api/v1/projects/*/invitations": (_, { searchParams }) => ({ invitations: filtered(searchParams, ["email", "inviter", "state"], invitations) }),
   "POST /api/v1/projects/*/invitations": (body) => ({ ...invitations[0], id: uuid(5, 9), email: body.email, token: "invite-once-42" }),
   "POST /api/v1/invitations/*:revoke": { ...invitations[0], state: "revoked" },
   "POST /api/v1/invitations:accept": (body) =>
     body.token === "good" ? { ...invitations[0], state: "accepted" } : { error: { code: 403, status: "PERMISSION_DENIED", message: "This invitation has expired.", details: [{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", reason: "INVITATION_INVALID", domain: "gpuaas" }] } },
   "GET /api/v1/admin/principals": (_, { searchParams }) => {
     const [role, disabled] = ["platform_role", "disabled"].map((field) => searchParams.get(field));
-    return { principals: kept(searchParams, "name", principals).filter((one) => (!role || one.platform_role === role) && (disabled === null || String(!!one.disable_time) === disabled)) };
+    return { principals: filtered(searchParams, ["name", "display_name", "email"], principals).filter((one) => (!role || one.platform_role === role) && (disabled === null || String(!!one.disable_time) === disabled)) };
   },
   "POST /api/v1/admin/principals": principals[0],
   "POST /api/v1/admin/principals/*:setPlatformRole": principals[1],

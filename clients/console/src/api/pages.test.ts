@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { imageFilter } from "./catalog";
-import { type Page, everyPage, idsFilter, projectsFilter, textFilter, wordsFilter } from "./pages";
+import { type Page, everyPage, namedProjects, projectsFilter, textFilter, wordsFilter } from "./pages";
 
 it("all pages of a list are read, each with the token of the one before", async () => {
   const asked: string[] = [];
@@ -28,11 +28,42 @@ it("images are searched and chosen by status at once", () => {
 });
 
 it("every word of a search has to match, in a text or as what it stands for", () => {
-  expect(wordsFilter(["name"], "  ")).toBe("");
-  expect(wordsFilter(["name", "sku"], ' a"  \\ b')).toBe('(name:"a\\"" OR sku:"a\\"") AND (name:"b" OR sku:"b")');
-  const projects = Array.from({ length: 40 }, (_, number) => ({ id: `p${number}`, slug: `Team-${number}` }));
-  // the API takes so many comparisons, and no more
-  expect(wordsFilter(["name"], "team", (word) => projectsFilter(projects, word)).split(" OR ")).toHaveLength(7);
-  expect(projectsFilter(projects, "TEAM-39")).toEqual(["project_id = p39"]);
-  expect(idsFilter(["id"], "0193")).toEqual([]);
+  expect(wordsFilter(["name"], "  \\ ")).toEqual({ filter: "", cut: "" });
+  expect(wordsFilter(["name", "sku"], ' a"  \\ b a"', { rest: ["", "state = active"] })).toEqual({ filter: '(name:"a\\"" OR sku:"a\\"") AND (name:"b" OR sku:"b") AND state = active', cut: "" });
+  const id = "01930001-0000-7000-8000-000000000001";
+  expect(wordsFilter(["name"], `0193 ${id}`, { ids: ["id", "node_id"] }).filter).toBe(`(name:"0193") AND (name:"${id}" OR id = ${id} OR node_id = ${id})`);
+  expect(projectsFilter([{ id: "p", slug: "Team-39" }], "TEAM-3")).toEqual(["project_id = p"]);
+});
+
+const LONG = "01930001-0000-7000-8000-0000000000";
+const team = (count: number) => namedProjects(Array.from({ length: count }, (_, number) => ({ id: `${LONG}${String(number).padStart(2, "0")}`, slug: `Team-${number}` })));
+const comparisons = (filter: string) => filter.split(/ OR | AND /).length;
+
+it("a filter takes as much of a search as the API does, and what it does not is said", () => {
+  const fields = ["name", "display_name", "sku", "image", "creator"];
+  const seven = wordsFilter(fields, "a b c d e f g", { rest: ["state = active"] });
+  expect([comparisons(seven.filter), seven.cut]).toEqual([31, "Only the first 6 words are searched. Use fewer."]);
+  const all = wordsFilter(["name"], "team", { named: team(17) });
+  expect([comparisons(all.filter), all.cut]).toEqual([18, ""]);
+  const part = wordsFilter(["name"], "team", { named: team(40) });
+  expect([comparisons(part.filter), part.cut]).toEqual([19, "Only the first 18 of 40 projects with “team” in their name are searched. Write more of the name."]);
+  // each word has its part
+  const two = wordsFilter(["name"], "team tea", { named: team(40) });
+  expect(two.filter.split(" AND ").map(comparisons)).toEqual([10, 10]);
+  expect(two.cut).toContain("Only the first 9 of 40 projects with “tea” in their name");
+  const short = namedProjects(Array.from({ length: 60 }, (_, number) => ({ id: `${number}`, slug: "team" })));
+  for (const [rest, most] of [[[], 32], [["a = 1", "b = 2"], 32]] as [string[], number][]) expect(comparisons(wordsFilter(["name"], "team", { named: short, rest }).filter)).toBe(most);
+  expect(wordsFilter(fields, "x".repeat(300))).toEqual({ filter: "", cut: "This search is too long to be applied. Shorten it." });
+});
+
+it("no filter is longer than the API takes", () => {
+  for (const word of ["t", "team", "te\"am", "t".repeat(90)]) {
+    for (let count = 1; count < 40; count++) {
+      for (const rest of [[], ["state = active", "unused_gpus > 0"]]) {
+        const search = Array.from({ length: count }, (_, number) => `${word}${count > 1 ? number : ""}`).join(" ");
+        const { filter } = wordsFilter(["name", "sku"], search, { ids: ["id"], named: team(count), rest });
+        expect([filter.length <= 1000, comparisons(filter) <= 32]).toEqual([true, true]);
+      }
+    }
+  }
 });

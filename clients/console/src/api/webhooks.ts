@@ -2,7 +2,7 @@
 import type { components } from "@gpuaas/sdk";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { client, request, unwrap } from "./client";
-import { SHOWN, idsFilter, textFilter, usePages, wordsFilter } from "./pages";
+import { type Searched, SHOWN, textFilter, usePages, wordsFilter } from "./pages";
 import { onlyOnce } from "./problem";
 import type { Tenant } from "./tenancy";
 
@@ -53,13 +53,12 @@ export function useWebhooks({ kind, id }: Tenant, search = "") {
 }
 
 /** The filter of the API for every word of a search in the type of an event or its error, or for a whole id of a delivery or of what it is about. */
-export function deliveriesFilter(search: string): string {
-  return wordsFilter(["event_type", "error"], search, (word) => idsFilter(["id", "object_id"], word));
+export function deliveriesFilter(search: string): Searched {
+  return wordsFilter(["event_type", "error"], search, { ids: ["id", "object_id"] });
 }
 
-/** Deliveries of one webhook, newest first, page by page; the server searches. */
-export function useDeliveries(webhook_id: string, state: DeliveryState | "", search: string) {
-  const filter = deliveriesFilter(search);
+/** Deliveries of one webhook that a filter of the API selects, newest first, page by page. */
+export function useDeliveries(webhook_id: string, state: DeliveryState | "", filter: string) {
   return useInfiniteQuery({
     queryKey: ["webhook-deliveries", webhook_id, state, filter],
     refetchInterval: LOOK_MS,

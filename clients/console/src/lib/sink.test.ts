@@ -1,5 +1,5 @@
 import { afterEach, expect, it, vi } from "vitest";
-import { canStream, memorySink, openSink } from "./sink";
+import { MOST_IN_MEMORY, canStream, memorySink, openSink } from "./sink";
 
 const saved = vi.hoisted(() => ({ file: vi.fn() }));
 vi.mock("./csv", () => ({ saveFile: saved.file }));
@@ -23,6 +23,7 @@ it("what is written goes to the file at once, and nothing is kept", async () => 
   const { file, pick } = browser();
   expect(canStream()).toBe(true);
   const sink = await openSink("a.jsonl", "application/jsonl");
+  expect(sink?.most).toBeUndefined();
   await sink?.write("one\n");
   expect(file.write.mock.calls).toEqual([["one\n"]]);
   await sink?.close();
@@ -34,8 +35,11 @@ it("what is written goes to the file at once, and nothing is kept", async () => 
 it("who chooses no file gets none, and where choosing one is forbidden it is saved as a download", async () => {
   browser(new DOMException("cancelled", "AbortError"));
   expect(await openSink("a.jsonl", "application/jsonl")).toBeUndefined();
+  browser(new DOMException("not writable", "NotAllowedError"));
+  expect(await openSink("a.jsonl", "application/jsonl")).toBeUndefined();
   browser(new DOMException("no", "SecurityError"));
   const sink = await openSink("a.jsonl", "application/jsonl");
+  expect(sink?.most).toBe(MOST_IN_MEMORY);
   await sink?.write("one\n");
   await sink?.close();
   expect(saved.file).toHaveBeenCalledOnce();

@@ -12,6 +12,8 @@ export interface Sink {
   close: () => Promise<void>;
   /** What was written is thrown away. */
   abort: () => Promise<void>;
+  /** The most bytes that it takes; undefined: any number. */
+  most?: number;
 }
 
 type Picker = (options: { suggestedName: string }) => Promise<FileSystemFileHandle>;
@@ -40,6 +42,7 @@ export function memorySink(name: string, type: string, most = MOST_IN_MEMORY): S
     abort: async () => {
       parts = [];
     },
+    most,
   };
 }
 
@@ -51,9 +54,11 @@ export async function openSink(name: string, type: string): Promise<Sink | undef
     const file = await (await pick({ suggestedName: name })).createWritable();
     return { write: (text) => file.write(text), close: () => file.close(), abort: () => file.abort() };
   } catch (error) {
-    if (error instanceof DOMException && error.name === "AbortError") return undefined;
+    const why = error instanceof DOMException ? error.name : "";
+    // no file was chosen, or it may not be written to
+    if (why === "AbortError" || why === "NotAllowedError") return undefined;
     // a policy of the browser or of its owner
-    if (error instanceof DOMException && (error.name === "SecurityError" || error.name === "NotAllowedError")) return memorySink(name, type);
+    if (why === "SecurityError") return memorySink(name, type);
     throw error;
   }
 }

@@ -20,6 +20,11 @@ export function ShowMore({ of }: { of: More }) {
   );
 }
 
+/** What of a search the server was not asked for; nothing where that is all of it. */
+export function Cut({ text }: { text: string }) {
+  return text ? <p className="notice" role="status">{text}</p> : null;
+}
+
 /** `children`: what to do where all is loaded. */
 export function NoMatch({ title, noun = "", loaded = 0, more, clear, children }: { title: string; noun?: string; loaded?: number; /** Where only what is loaded was searched. */ more?: More; clear: () => void; children: ReactNode }) {
   return (

@@ -188,7 +188,7 @@ export function ServiceAccounts({ project }: { project: string }) {
       )}
       {!none && (
         <>
-          {manages && (
+          {manages && (found.data || search !== "" || asked !== "") && (
             <div className="tab-actions">
               <NewAccount project={project} />
             </div>

@@ -34,6 +34,8 @@ export function Verify({ of }: { of: TrailWork }) {
   );
 }
 
+const inMemory = (most: number) => `This browser keeps the file in memory until it is whole, at most ${Math.floor(most / 1024 / 1024)} MiB.`;
+
 export function Export({ of, sources }: { of: TrailWork; sources: string[] }) {
   const [source, setSource] = useState("");
   const name = `audit-${source || "all"}-${new Date().toISOString().slice(0, 10)}.jsonl`;
@@ -53,7 +55,7 @@ export function Export({ of, sources }: { of: TrailWork; sources: string[] }) {
       </p>
       {!canStream() && (
         <p>
-          This browser keeps the file in memory until it is whole, at most {MOST_IN_MEMORY / 1024 / 1024} MiB. For more, export one source at a time, or use <code>gpuaas admin audit export</code>.
+          {inMemory(MOST_IN_MEMORY)} For more, export one source at a time, or use <code>gpuaas admin audit export</code>.
         </p>
       )}
       <SelectField label="Source" value={source} onChange={setSource} options={[["", "All"], ...sources.map((one): [string, string] => [one, one])]} />
@@ -117,6 +119,7 @@ export function Chains({ of }: { of: TrailWork }) {
             </Button>
           </div>
           <Progress value={work.total === 0 ? 0 : (100 * work.read) / work.total} label={work.kind === "verify" ? "Verification" : "Export"} />
+          {work.most !== undefined && <p className="muted">{inMemory(work.most)}</p>}
         </div>
       )}
       {outcome?.error !== undefined && <ProblemNote error={outcome.error} />}

@@ -2,6 +2,7 @@ import { afterEach, expect, it, vi } from "vitest";
 import type { AuditRecord } from "../../api/audit";
 import { client } from "../../api/client";
 import { digestOf } from "../../lib/audit-chain";
+import { MOST_IN_MEMORY } from "../../lib/sink";
 import { exportTrail, saveTrail, verifyTrail } from "./trail-work";
 
 const ZERO = "0".repeat(64);
@@ -87,6 +88,21 @@ it("an export is written page by page, each before the next is read", async () =
   expect(seen).toEqual([1, 2, 3, 3]);
   expect(file.pieces.map((piece) => piece.trim().split("\n").length)).toEqual([3, 2, 1]);
   expect([file.close.mock.calls.length, file.abort.mock.calls.length]).toEqual([1, 0]);
+});
+
+it("where a file may not be chosen, how much the browser keeps is told with the progress", async () => {
+  played({ edge: await chain("edge", 5) });
+  vi.stubGlobal("showSaveFilePicker", async () => {
+    throw new DOMException("no", "SecurityError");
+  });
+  const most: (number | undefined)[] = [];
+  const stop = new AbortController();
+  const told = (_source: string, _read: number, _total: number, bytes?: number) => {
+    most.push(bytes);
+    stop.abort();
+  };
+  await expect(saveTrail("", "audit.jsonl", told, stop.signal)).rejects.toThrow("abort");
+  expect(most).toEqual([MOST_IN_MEMORY]);
 });
 
 it("what was written of an export that fails or is stopped is thrown away", async () => {

@@ -11,6 +11,8 @@ export interface Work {
   /** Records read, of all that there were at the beginning. */
   read: number;
   total: number;
+  /** The most bytes that can be exported; undefined: any number. */
+  most?: number | undefined;
 }
 
 export interface Verification {
@@ -26,7 +28,7 @@ export interface Outcome {
   error?: unknown;
 }
 
-type Tell = (source: string, read: number, total: number) => void;
+type Tell = (source: string, read: number, total: number, most?: number) => void;
 
 /** The chains to read, and how many records they have. */
 async function chainsOf(wanted: string) {
@@ -69,12 +71,16 @@ export async function exportTrail(wanted: string, write: Sink["write"], tell: Te
   return read;
 }
 
-/** Exports into a file that the reader chooses; what was written of an export that fails or is stopped is no file. */
+/**
+ * Exports into a file that the reader chooses. The browser makes it, or empties the one of that name, when it is chosen; what was
+ * written of an export that fails or is stopped does not come into it, so it stays empty.
+ */
 export async function saveTrail(wanted: string, name: string, tell: Tell, stop: AbortSignal): Promise<Outcome> {
   const sink = await openSink(name, "application/jsonl");
   if (!sink) return {};
   try {
-    const saved = await exportTrail(wanted, sink.write, tell, stop);
+    const { most } = sink;
+    const saved = await exportTrail(wanted, sink.write, (source, read, total) => tell(source, read, total, most), stop);
     await sink.close();
     return { saved };
   } catch (error) {
@@ -96,7 +102,7 @@ export function useTrailWork() {
     running.current = stop;
     setOutcome(undefined);
     setWork({ kind, source: "", read: 0, total: 0 });
-    const tell: Tell = (source, read, total) => !stop.signal.aborted && setWork({ kind, source, read, total });
+    const tell: Tell = (source, read, total, most) => !stop.signal.aborted && setWork({ kind, source, read, total, most });
     const done = await run(tell, stop.signal).catch((error: unknown): Outcome => ({ error }));
     if (stop.signal.aborted) return;
     setOutcome(done);

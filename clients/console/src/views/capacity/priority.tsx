@@ -8,6 +8,7 @@ import { isId } from "../../lib/text";
 import type { Project } from "../../session/session";
 import { Confirm } from "../../ui/dialog";
 import { Segments } from "../../ui/form";
+import { ProblemNote } from "../../ui/problem";
 import { useEtag } from "../../ui/use-etag";
 import { ProjectField, namesOf } from "../reservations/project-field";
 
@@ -58,7 +59,7 @@ export function SetPriority({ project, trigger, notify }: { /** Without it, the 
     void queries.invalidateQueries({ queryKey: priorityKey(id) });
   };
   return (
-    <Confirm needs="operate" trigger={trigger} title="Set project priority" action="Set priority" ready={id !== "" && priority !== undefined && !now.isLoading} reset={reset} run={save}>
+    <Confirm needs="operate" trigger={trigger} title="Set project priority" action="Set priority" ready={priority !== undefined && now.data !== undefined} reset={reset} run={save}>
       <p>Requests with a higher priority are placed first. Each hour in the queue raises a request by one level, so low priority requests are placed too.</p>
       {project ? (
         <p>
@@ -67,6 +68,7 @@ export function SetPriority({ project, trigger, notify }: { /** Without it, the 
       ) : (
         <ProjectField value={typed} onChange={setTyped} />
       )}
+      {now.error && <ProblemNote error={now.error} retry={() => now.refetch()} />}
       <Segments<Priority | ""> label="Priority" options={CLASSES} value={priority ?? ""} onChoose={(value) => setPriority(value || undefined)} />
       <p className="field-hint">{now.data?.priority && `Now ${now.data.priority}. `}Applies to queued requests too. The default is normal.</p>
     </Confirm>

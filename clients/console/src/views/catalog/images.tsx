@@ -12,6 +12,7 @@ import { HardDrive, Plus, Search } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
 import { ShowMore } from "../../ui/show-more";
 import { type Column, TableCard } from "../../ui/table";
+import { useAsked } from "../../ui/use-asked";
 import { useQueryReset, useQueryState } from "../../ui/use-query-state";
 import { SelectField, TextField, countOf, isSlug, slugProblem } from "./parts";
 import { type TypedCheck, bodyOf, isGood } from "./readiness";
@@ -75,24 +76,27 @@ function NewImage() {
   );
 }
 
-function Toggle({ image }: { image: Image }) {
+const verbOf = ({ status }: Image) => (status === "active" ? "Disable" : "Activate");
+
+export function Toggle({ image }: { image: Image }) {
   const set = useSetImageStatus();
   const slug = image.slug ?? "";
-  const isActive = image.status === "active";
-  const word = isActive ? "Disable" : "Activate";
+  const [asked, askAnew] = useAsked(image);
+  const disables = verbOf(asked) === "Disable";
   return (
     <Confirm
       needs="operate"
       trigger={
-        <Button small aria-label={`${word} ${slug}`}>
-          {word}
+        <Button small aria-label={`${verbOf(image)} ${slug}`}>
+          {verbOf(image)}
         </Button>
       }
-      title={`${word} ${slug}?`}
-      action={word}
-      run={() => set.mutateAsync({ slug, status: isActive ? "disabled" : "active", etag: image.etag })}
+      title={`${verbOf(asked)} ${slug}?`}
+      action={verbOf(asked)}
+      reset={askAnew}
+      run={() => set.mutateAsync({ slug, status: disables ? "disabled" : "active", etag: asked.etag })}
     >
-      {isActive ? "Nobody can launch it any more. What runs with it continues." : "It is checked in the registry and offered again."}
+      {disables ? "Nobody can launch it any more. What runs with it continues." : "It is checked in the registry and offered again."}
     </Confirm>
   );
 }
@@ -145,16 +149,20 @@ export function Images() {
   const [search, setSearch] = useQueryState("search");
   const [status, setStatus] = useQueryState("status");
   const clear = useQueryReset(["search", "status"]);
-  const found = useAllImages(useDeferredValue(search), status);
-  const filtered = search.trim() !== "" || status !== "";
+  const asked = useDeferredValue(search);
+  const found = useAllImages(asked, status);
+  // what was found may be of an older search than the one that is typed
+  const filtered = search.trim() !== "" || asked.trim() !== "" || status !== "";
   const none = found.data?.length === 0 && !filtered;
   return (
     <>
       {!none && (
         <>
-          <div className="tab-actions">
-            <NewImage />
-          </div>
+          {(found.data || filtered) && (
+            <div className="tab-actions">
+              <NewImage />
+            </div>
+          )}
           <div className="filters" role="search" aria-label="Images">
             <SearchBox label="Search by slug or name" placeholder="Slug or name" value={search} onChange={setSearch} />
             <Select label="Status" value={status} onChoose={setStatus} options={STATUSES} />

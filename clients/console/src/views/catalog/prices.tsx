@@ -50,40 +50,54 @@ export function Prices() {
   const [of, setOf] = useQueryState("of");
   const found = usePrices(of);
   return (
-    <Loaded of={[found, useSkus()]} lines={4} label="Loading prices">
-      {(prices, skus) => {
-        // versions are listed newest first
-        const places = placesFor(prices.map(({ price_per_gpu_hour }) => amountOf(price_per_gpu_hour)));
+    <Loaded of={[useSkus()]} lines={4} label="Loading SKUs">
+      {(skus) => {
+        const none = found.data?.length === 0 && of === "";
         const current = new Set(skus.map(({ price_version_id }) => price_version_id));
-        return prices.length === 0 && of === "" ? (
-          <Empty icon={<ReceiptText size={28} />} title="No price yet" action={<NewPrice skus={skus} />}>
-            {skus.length === 0 ? "Add a SKU first." : "A SKU is offered once it has a price."}
-          </Empty>
-        ) : (
+        return (
           <>
-            <div className="tab-actions">
-              <NewPrice skus={skus} />
-            </div>
-            <div className="filters" role="search" aria-label="Prices">
-              <Select label="SKU" value={of} onChoose={setOf} options={[{ value: "", label: "All" }, ...skus.map(({ code, display_name }) => ({ value: code, label: display_name || code }))]} />
-            </div>
-            {prices.length === 0 && <p className="muted">This SKU has no price yet.</p>}
-            {prices.length > 0 && (
-              <TableCard label="Prices" columns={["SKU", ["Per GPU-hour", "number"], "From", "State"]} foot={found.more && <ShowMore of={found} noun="price" />}>
-                {prices.map(({ id, sku, price_per_gpu_hour, effective_time }) => (
-                  <tr key={id}>
-                    <td className="tight">{sku}</td>
-                    <td className="number">
-                      <MoneyText amount={amountOf(price_per_gpu_hour)} places={places} />
-                    </td>
-                    <td>
-                      <Planned value={effective_time} short />
-                    </td>
-                    <td>{current.has(id) ? <Badge tone="good">Current</Badge> : <span className="muted">Replaced</span>}</td>
-                  </tr>
-                ))}
-              </TableCard>
+            {!none && (
+              <>
+                {(found.data || of !== "") && (
+                  <div className="tab-actions">
+                    <NewPrice skus={skus} />
+                  </div>
+                )}
+                <div className="filters" role="search" aria-label="Prices">
+                  <Select label="SKU" value={of} onChoose={setOf} options={[{ value: "", label: "All" }, ...skus.map(({ code, display_name }) => ({ value: code, label: display_name || code }))]} />
+                </div>
+              </>
             )}
+            <Loaded of={[found]} lines={4} label="Loading prices">
+              {(prices) => {
+                // versions are listed newest first
+                const places = placesFor(prices.map(({ price_per_gpu_hour }) => amountOf(price_per_gpu_hour)));
+                if (none) {
+                  return (
+                    <Empty icon={<ReceiptText size={28} />} title="No price yet" action={<NewPrice skus={skus} />}>
+                      {skus.length === 0 ? "Add a SKU first." : "A SKU is offered once it has a price."}
+                    </Empty>
+                  );
+                }
+                if (prices.length === 0) return <p className="muted">This SKU has no price yet.</p>;
+                return (
+                  <TableCard label="Prices" columns={["SKU", ["Per GPU-hour", "number"], "From", "State"]} foot={found.more && <ShowMore of={found} noun="price" />}>
+                    {prices.map(({ id, sku, price_per_gpu_hour, effective_time }) => (
+                      <tr key={id}>
+                        <td className="tight">{sku}</td>
+                        <td className="number">
+                          <MoneyText amount={amountOf(price_per_gpu_hour)} places={places} />
+                        </td>
+                        <td>
+                          <Planned value={effective_time} short />
+                        </td>
+                        <td>{current.has(id) ? <Badge tone="good">Current</Badge> : <span className="muted">Replaced</span>}</td>
+                      </tr>
+                    ))}
+                  </TableCard>
+                );
+              }}
+            </Loaded>
           </>
         );
       }}

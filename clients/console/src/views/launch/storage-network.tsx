@@ -7,6 +7,7 @@ import { refusal, useProjectMay, useProjectRole } from "../../session/roles";
 import { Button, Card, Facts } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { Loaded } from "../../ui/loaded";
+import { useAsked } from "../../ui/use-asked";
 
 /** What of disks and network comes with so many GPUs of a SKU. */
 export function givenBy(sku: Sku, gpus: number): [string, string][] {
@@ -23,22 +24,24 @@ export function givenBy(sku: Sku, gpus: number): [string, string][] {
   ];
 }
 
-function Reach({ reach, project, etag }: { reach: boolean; project: string; etag: string | undefined }) {
+export function Reach({ reach, project, etag }: { reach: boolean; project: string; etag: string | undefined }) {
   const set = useSetProjectNetwork(project);
   const mayChange = useProjectMay("write");
   const role = useProjectRole();
+  const [asked, askAnew] = useAsked({ reach, etag });
   return (
     <>
       <span>{reach ? "They reach each other by IPv4 where they are on one host" : "No VM reaches another one"} </span>
       {mayChange ? (
         <Confirm
           trigger={<Button small>{reach ? "Isolate the VMs" : "Let the VMs reach each other"}</Button>}
-          title={reach ? "Isolate the VMs of the project?" : "Let the VMs of the project reach each other?"}
-          action={reach ? "Isolate" : "Allow"}
-          run={() => set.mutateAsync({ vms_reach_each_other: !reach, etag })}
+          title={asked.reach ? "Isolate the VMs of the project?" : "Let the VMs of the project reach each other?"}
+          action={asked.reach ? "Isolate" : "Allow"}
+          reset={askAnew}
+          run={() => set.mutateAsync({ vms_reach_each_other: !asked.reach, etag: asked.etag })}
         >
           <p>
-            {reach ? "No VM of the project reaches another one any more." : "VMs of the project that are on one host reach each other at their private addresses, by IPv4. To get the same host, choose Affinity above."} It applies to all VMs of the project; those that run follow within
+            {asked.reach ? "No VM of the project reaches another one any more." : "VMs of the project that are on one host reach each other at their private addresses, by IPv4. To get the same host, choose Affinity above."} It applies to all VMs of the project; those that run follow within
             about a minute. VMs of other projects never reach them.
           </p>
         </Confirm>

@@ -11,7 +11,7 @@ import { Empty, LabMark, Skeleton, Time } from "../../ui/basics";
 import { Cpu } from "../../ui/icons";
 import { Chooser, useChosen } from "../../ui/bulk";
 import { SearchBox, Select } from "../../ui/form";
-import { NoMatch, ShowMore } from "../../ui/no-match";
+import { Cut, NoMatch, ShowMore } from "../../ui/no-match";
 import { ProblemNote } from "../../ui/problem";
 import { ProjectName } from "../../ui/project";
 import { Page } from "../../ui/shell";
@@ -86,13 +86,16 @@ export default function AllAllocations() {
   const [node, setNode] = useQueryState("node");
   const [ended, setEnded] = useQuerySwitch("ended");
   const clear = useQueryReset(FILTERS);
-  const filter = allocationsFilter(useDeferredValue(search), projects, fleet ? nodesOf(fleet) : []);
+  const asked = useDeferredValue(search);
+  const { filter, cut } = allocationsFilter(asked, projects, fleet ? nodesOf(fleet) : []);
   const found = useTenantAllocations({ project_id: project, node_id: node, state, include_ended: ended, filter });
   const listed = found.data?.pages.flatMap(({ allocations = [] }) => allocations) ?? [];
   const { chosen, choose, keep } = useChosen();
   const mayChange = useMay("operate");
   const selected = listed.flatMap(({ allocation }) => (allocation && chosen.has(allocation.id ?? "") ? [allocation] : []));
-  const filtered = search !== "" || state !== "" || project !== "" || node !== "";
+  // what was found may be of an older search than the one that is typed
+  const filtered = search !== "" || asked !== "" || state !== "" || project !== "" || node !== "";
+  const none = found.data !== undefined && listed.length === 0 && !filtered;
   return (
     <Page
       title="All allocations"
@@ -105,25 +108,27 @@ export default function AllAllocations() {
     >
       {found.error && <ProblemNote error={found.error} retry={() => found.refetch()} />}
       {found.isPending && <Skeleton lines={6} label="Loading allocations" />}
-      {found.data && listed.length === 0 && !filtered && (
+      {none && (
         <Empty icon={<Cpu size={28} />} title={ended ? "No allocations yet" : "No active allocations"} action={<Link href="/admin/nodes">Show the nodes</Link>}>
           {ended ? "No project has launched anything yet." : "No allocation of any project has capacity or waits for it. Show ended ones to see earlier allocations."}
         </Empty>
       )}
-      {found.data && (listed.length > 0 || filtered) && (
+      {!none && (
         <>
           <div className="filters" role="search" aria-label="Allocations">
-            <SearchBox label="Search by name, project, SKU, node or id" placeholder="Name, project, SKU, node or id" value={search} onChange={setSearch} />
+            <SearchBox label="Search by name, project, SKU, image, creator, node or whole id" placeholder="Name, project, SKU, image, creator, node or whole id" value={search} onChange={setSearch} />
             <Select label="State" value={state} onChoose={setState} options={[{ value: "", label: "All" }, ...STATES.map((value) => ({ value, label: sentence(value) }))]} />
             <Select label="Project" value={project} onChoose={setProject} options={[{ value: "", label: "All" }, ...projects.map(({ id, slug }) => ({ value: id, label: slug }))]} />
             <Select label="Node" value={node} onChoose={setNode} options={[{ value: "", label: "All" }, ...(fleet ? nodesOf(fleet) : []).map(({ id = "", config }) => ({ value: id, label: config?.hostname ?? id }))]} />
           </div>
+          <Cut text={cut} />
           <OperatorsBulk selected={selected} chosen={chosen} keep={keep} />
-          {listed.length === 0 ? (
+          {found.data && listed.length === 0 && (
             <NoMatch title="No allocation matches" clear={clear}>
-              Change the search, the state, the project or the node to see others.
+              Search for a part of a name, SKU, image or creator, or for a whole id, or choose another state, project or node.
             </NoMatch>
-          ) : (
+          )}
+          {listed.length > 0 && (
             <TableCard
               label="All allocations"
               columns={COLUMNS}

@@ -1,5 +1,5 @@
 /** Which terminals are asked for, and what they are called. Pure. */
-import { everyFilter, idsFilter, projectsFilter, wordsFilter } from "../../api/pages";
+import { type Searched, namedProjects, wordsFilter } from "../../api/pages";
 import type { TerminalSession } from "../../api/types";
 import type { Project } from "../../session/session";
 
@@ -10,7 +10,7 @@ export function kindWord({ kind }: TerminalSession): string {
 }
 
 /** The filter of the API for every word of a search in person, project or why it ended, or for a whole id of an allocation or project, and for a state. */
-export function terminalsFilter(search: string, state: StateWord, projects: Project[]): string {
-  const words = wordsFilter(["principal", "close_reason"], search, (word) => [...idsFilter(["allocation_id", "project_id"], word), ...projectsFilter(projects, word)]);
-  return everyFilter(words, { "": "", open: "NOT close_time:*", closed: "close_time:*" }[state]);
+export function terminalsFilter(search: string, state: StateWord, projects: Project[]): Searched {
+  const rest = { "": "", open: "NOT close_time:*", closed: "close_time:*" }[state];
+  return wordsFilter(["principal", "close_reason"], search, { ids: ["allocation_id", "project_id"], named: namedProjects(projects), rest: [rest] });
 }

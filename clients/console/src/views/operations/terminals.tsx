@@ -11,6 +11,7 @@ import { Confirm } from "../../ui/dialog";
 import { SearchBox, Select } from "../../ui/form";
 import { Search, SquareTerminal } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
+import { Cut } from "../../ui/no-match";
 import { ProjectName } from "../../ui/project";
 import { Page } from "../../ui/shell";
 import { ShowMore } from "../../ui/show-more";
@@ -97,17 +98,19 @@ export default function Terminals() {
   const clear = useQueryReset(["allocation", "search", "state"]);
   const projects = useProjects();
   const asked = useDeferredValue(search);
-  const found = useTerminalSessions(allocation, terminalsFilter(asked, state, projects));
+  const { filter, cut } = terminalsFilter(asked, state, projects);
+  const found = useTerminalSessions(allocation, filter);
   // what was found may be of an older search than the one that is typed
   const filtered = allocation !== "" || search !== "" || asked !== "" || state !== "";
   return (
     <Page title="Terminals">
       <p className="intro muted">Terminals and SSH tunnels through the platform, the newest first. To keep somebody out, disable the person or the key: their terminals end with it.</p>
       <div className="filters audit-filters" role="search" aria-label="Terminals">
-        <SearchBox label="Search by person, project or allocation" placeholder="Person, project or allocation" value={search} onChange={setSearch} />
+        <SearchBox label="Search by person, project, reason of the end or whole id" placeholder="Person, project or whole id" value={search} onChange={setSearch} />
         <TextFilter label="Allocation id" placeholder="Whole id" value={allocation} onChange={setAllocation} />
         <Select label="State" value={state} onChoose={setState} options={STATES} />
       </div>
+      <Cut text={cut} />
       <Loaded of={[found]} lines={6} label="Loading terminals">
         {(sessions) => {
           if (sessions.length > 0) {
@@ -141,7 +144,7 @@ export default function Terminals() {
           }
           return (
             <Empty icon={<Search size={28} />} title="No terminal matches" action={<Button onClick={clear}>Clear the filters</Button>}>
-              Search for a part of a person’s or project’s name, or for the whole id of an allocation.
+              Search for a part of a person’s or project’s name or of why it ended, or for the whole id of an allocation or project.
             </Empty>
           );
         }}

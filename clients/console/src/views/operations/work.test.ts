@@ -29,11 +29,14 @@ it("work with the nearest deadline comes first", () => {
 
 it("a search is over name, SKU, image, person, project and node, by the server", () => {
   const nodes = [{ id: "n7", config: { hostname: "host-7" } }, { id: "n8", config: { hostname: "gpu-8" } }];
-  const filter = (search: string) => allocationsFilter(search, [{ id: "p", slug: "vision" }], nodes);
+  const filter = (search: string) => allocationsFilter(search, [{ id: "p", slug: "vision" }], nodes).filter;
   expect(filter("")).toBe("");
   const texts = (word: string) => ["name", "display_name", "sku", "image", "creator"].map((field) => `${field}:"${word}"`).join(" OR ");
   expect(filter("web Vision")).toBe(`(${texts("web")}) AND (${texts("Vision")} OR project_id = p)`);
   expect(filter("HOST")).toBe(`(${texts("HOST")} OR node_id = n7)`);
   const id = "01930001-0000-7000-8000-000000000001";
   expect(filter(id)).toContain(`OR id = ${id} OR project_id = ${id} OR node_id = ${id})`);
+  const many = (of: string) => Array.from({ length: 30 }, (_, number) => `${of}${number}`);
+  const { filter: some, cut } = allocationsFilter("gpu", many("p").map((one) => ({ id: one, slug: "gpu" })), many("n").map((one) => ({ id: one, config: { hostname: "gpu" } })));
+  expect([some.match(/project_id/g)?.length, some.match(/node_id/g)?.length, cut]).toEqual([14, 13, "Only the first 27 of 60 projects and nodes with “gpu” in their name are searched. Choose one with the filters."]);
 });

@@ -1,5 +1,5 @@
 /** Allocations of all projects, gathered from what the fleet tells. Pure. */
-import { idsFilter, projectsFilter, wordsFilter } from "../../api/pages";
+import { type Searched, projectsFilter, wordsFilter } from "../../api/pages";
 import type { Allocation, InventoryNode, Slot } from "../../api/types";
 import type { Project } from "../../session/session";
 import { MOVING_POWERS } from "../allocations/state";
@@ -34,10 +34,16 @@ export function underWay(allocations: Allocation[]): Allocation[] {
   return allocations.filter(busy).sort((a, b) => deadline(a) - deadline(b));
 }
 
-/** The filter of the API for every word of a search in name, SKU, image, person, project or node; ids are whole. */
-export function allocationsFilter(search: string, projects: Project[], nodes: InventoryNode[]): string {
-  return wordsFilter(["name", "display_name", "sku", "image", "creator"], search, (word) => {
+/** Two lists as one: a part of it has of both. */
+function alternate(one: string[], other: string[]): string[] {
+  return Array.from({ length: Math.max(one.length, other.length) }, (_, at) => [one[at], other[at]]).flatMap((pair) => pair.filter((each) => each !== undefined));
+}
+
+/** The filter of the API for every word of a search in name, SKU, image, creator, project or node; ids are whole. */
+export function allocationsFilter(search: string, projects: Project[], nodes: InventoryNode[]): Searched {
+  const of = (word: string) => {
     const hosts = nodes.filter(({ config }) => config?.hostname?.toLowerCase().includes(word.toLowerCase())).map(({ id }) => `node_id = ${id}`);
-    return [...idsFilter(["id", "project_id", "node_id"], word), ...projectsFilter(projects, word).slice(0, 3), ...hosts];
-  });
+    return alternate(projectsFilter(projects, word), hosts);
+  };
+  return wordsFilter(["name", "display_name", "sku", "image", "creator"], search, { ids: ["id", "project_id", "node_id"], named: { of, nouns: "projects and nodes", instead: "Choose one with the filters." } });
 }

@@ -55,7 +55,7 @@ export function Projects({ organisation, owner }: { organisation: Organisation; 
     <>
       {!none && (
         <>
-          {adds && (
+          {adds && (found.data || search !== "" || asked !== "") && (
             <div className="tab-actions">
               <NewProject organisation={organisation} />
             </div>

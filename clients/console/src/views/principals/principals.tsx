@@ -12,6 +12,7 @@ import { Loaded } from "../../ui/loaded";
 import { Page } from "../../ui/shell";
 import { ShowMore } from "../../ui/show-more";
 import { TableCard } from "../../ui/table";
+import { useAsked } from "../../ui/use-asked";
 import { useQueryReset, useQueryState } from "../../ui/use-query-state";
 import { SelectField, TextField } from "../catalog/parts";
 import { isComplete, issuerProblem, principalNameProblem } from "./rules";
@@ -66,13 +67,16 @@ function ChangeRole({ principal }: { principal: Principal }) {
   );
 }
 
-function ChangeState({ principal }: { principal: Principal }) {
-  const change = usePrincipalState(principal);
+const verbOf = ({ disable_time }: Principal) => (disable_time ? "enable" : "disable");
+
+export function ChangeState({ principal }: { principal: Principal }) {
+  const [asked, askAnew] = useAsked(principal);
+  const change = usePrincipalState(asked);
   const [reason, setReason] = useState("");
-  const verb = principal.disable_time ? "enable" : "disable";
-  const word = sentence(verb);
+  const verb = verbOf(asked);
+  const offered = sentence(verbOf(principal));
   return (
-    <Confirm needs="manage" danger={verb === "disable"} trigger={<Button small aria-label={`${word} ${principal.name}`}>{word}</Button>} title={`${word} ${principal.name}?`} action={word} run={() => change.mutateAsync({ verb, reason: reason.trim() })}>
+    <Confirm needs="manage" danger={verb === "disable"} trigger={<Button small aria-label={`${offered} ${principal.name}`}>{offered}</Button>} title={`${sentence(verb)} ${principal.name}?`} action={sentence(verb)} reset={askAnew} run={() => change.mutateAsync({ verb, reason: reason.trim() })}>
       <p>{verb === "disable" ? "Every call is refused, and open terminals and streams end within seconds. What was launched stays and is billed." : "Calls are accepted again, with the roles that it has."}</p>
       {verb === "disable" && (
         <Field label="Reason (optional)" hint="For the audit trail.">

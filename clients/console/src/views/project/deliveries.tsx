@@ -1,11 +1,12 @@
 /** Deliveries of a webhook: what was sent, what the endpoint said, and once more by hand. */
 import { useDeferredValue } from "react";
-import { type DeliveryState, type Webhook, type WebhookDelivery, useDeliveries, useRedeliver } from "../../api/webhooks";
+import { type DeliveryState, type Webhook, type WebhookDelivery, deliveriesFilter, useDeliveries, useRedeliver } from "../../api/webhooks";
 import { sentence, shortId } from "../../lib/text";
 import { Badge, Button, Planned, Time } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { SearchBox, Select } from "../../ui/form";
 import { Loaded } from "../../ui/loaded";
+import { Cut } from "../../ui/no-match";
 import { Table } from "../../ui/table";
 import { useQueryState } from "../../ui/use-query-state";
 import { deliveryTone, outcome } from "./hooks";
@@ -51,18 +52,20 @@ export function Deliveries({ webhook, manages }: { webhook: Webhook; manages: bo
   const [search, setSearch] = useQueryState(`delivery-${shortId(webhook.id ?? "")}`);
   const state = STATES.find(({ value }) => value === wanted)?.value ?? "";
   const tests = manages && webhook.state !== "disabled";
-  const query = useDeliveries(webhook.id ?? "", state, useDeferredValue(search));
+  const { filter, cut } = deliveriesFilter(useDeferredValue(search));
+  const query = useDeliveries(webhook.id ?? "", state, filter);
   return (
     <>
       <div className="filters" role="search" aria-label={`Deliveries to ${webhook.url}`}>
-        <SearchBox label="Search deliveries by event, error or id" placeholder="Event, error or whole id" value={search} onChange={setSearch} />
+        <SearchBox label="Search deliveries by event, error or whole id" placeholder="Event, error or whole id" value={search} onChange={setSearch} />
         <Select label="Deliveries" value={state} onChoose={setState} options={STATES} />
       </div>
+      <Cut text={cut} />
       <Loaded of={[query]} lines={3} label="Loading deliveries">
         {({ pages }) => {
           const all = pages.flatMap(({ deliveries = [] }) => deliveries);
           return all.length === 0 ? (
-            <p className="muted">{search.trim() || state ? "No delivery matches. Change the search or the state." : `Nothing was sent yet.${tests ? " An event is sent when it happens, and Test sends one now." : ""}`}</p>
+            <p className="muted">{search.trim() || state ? "No delivery matches. Search for a part of an event or error, or for a whole id, or choose another state." : `Nothing was sent yet.${tests ? " An event is sent when it happens, and Test sends one now." : ""}`}</p>
           ) : (
             <>
               <Table label={`Deliveries to ${webhook.url}`} columns={["Event", "State", "Outcome", ["Attempts", "number optional"], ["When", "optional"], ["Actions", "number"]]}>

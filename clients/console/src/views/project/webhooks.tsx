@@ -4,12 +4,14 @@ import { useBounds } from "../../api/guardrails";
 import type { Tenant } from "../../api/tenancy";
 import { type Webhook, useCreateWebhook, useEventTypes, usePing, useRotateSecret, useWebhookState, useWebhooks } from "../../api/webhooks";
 import { forbidden } from "../../lib/forbidden";
+import { sentence } from "../../lib/text";
 import { Badge, Button, Card, Empty, Time } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { SearchBox } from "../../ui/form";
 import { Plus, Search, Webhook as Mark } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
 import { ShowMore } from "../../ui/show-more";
+import { useAsked } from "../../ui/use-asked";
 import { TextField } from "../catalog/parts";
 import { Deliveries } from "./deliveries";
 import { urlProblem } from "./hooks";
@@ -65,6 +67,20 @@ function State({ webhook }: { webhook: Webhook }) {
   return webhook.failing_time ? <Badge tone="bad">Failing</Badge> : <Badge tone="good">Enabled</Badge>;
 }
 
+const verbOf = ({ state }: Webhook) => (state === "disabled" ? "enable" : "disable");
+
+export function Toggle({ webhook }: { webhook: Webhook }) {
+  const [asked, askAnew] = useAsked(webhook);
+  const change = useWebhookState(asked);
+  const verb = verbOf(asked);
+  const offered = sentence(verbOf(webhook));
+  return (
+    <Confirm trigger={<Button small aria-label={`${offered} ${webhook.url}`}>{offered}</Button>} title={`${sentence(verb)} the webhook?`} action={sentence(verb)} reset={askAnew} run={() => change.mutateAsync(verb)}>
+      {verb === "enable" ? "Deliveries resume, of events from now on." : "Deliveries stop; pending ones fail. Events are not kept for it."}
+    </Confirm>
+  );
+}
+
 function One({ webhook, made, manages, allowed }: { webhook: Webhook; made: (webhook: Webhook) => void; manages: boolean; /** By the organisation: otherwise it can be deleted alone. */ allowed: boolean }) {
   const change = useWebhookState(webhook);
   const rotate = useRotateSecret(webhook);
@@ -91,9 +107,7 @@ function One({ webhook, made, manages, allowed }: { webhook: Webhook; made: (web
             </Confirm>
           )}
           {allowed && (
-            <Confirm trigger={<Button small aria-label={`${disabled ? "Enable" : "Disable"} ${url}`}>{disabled ? "Enable" : "Disable"}</Button>} title={disabled ? "Enable the webhook?" : "Disable the webhook?"} action={disabled ? "Enable" : "Disable"} run={() => change.mutateAsync(disabled ? "enable" : "disable")}>
-              {disabled ? "Deliveries resume, of events from now on." : "Deliveries stop; pending ones fail. Events are not kept for it."}
-            </Confirm>
+            <Toggle webhook={webhook} />
           )}
           <Confirm danger trigger={<Button small aria-label={`Delete ${url}`}>Delete</Button>} title="Delete the webhook?" action="Delete" run={() => change.mutateAsync("delete")}>
             This is permanent. Its deliveries are deleted too.
@@ -138,7 +152,7 @@ export function Webhooks({ tenant, manages }: { tenant: Tenant; manages: boolean
       )}
       {!none && (
         <>
-          {adds && (
+          {adds && (found.data || search !== "" || asked !== "") && (
             <div className="tab-actions">
               <NewWebhook tenant={tenant} made={setMade} />
             </div>

@@ -1,5 +1,5 @@
 import { QueryClient } from "@tanstack/react-query";
-import type { ReactElement } from "react";
+import type { ReactElement, ReactNode } from "react";
 import { beforeEach, expect, it, vi } from "vitest";
 import { partOf } from "../../ui/fixture";
 import { SetPriority } from "../capacity/priority";
@@ -7,11 +7,11 @@ import { LimitButton } from "./limit";
 
 const kept = await vi.hoisted(async () => (await import("../../ui/fixture")).keptState());
 vi.mock("react", async (original) => ({ ...(await original<object>()), useState: kept.useState }));
-const api = vi.hoisted(() => ({ queries: undefined as unknown, read: {} as Record<string, object>, loading: false, limit: vi.fn(), priority: vi.fn() }));
+const api = vi.hoisted(() => ({ queries: undefined as unknown, read: {} as Record<string, object>, failure: undefined as unknown, refetch: vi.fn(), limit: vi.fn(), priority: vi.fn() }));
 vi.mock("@tanstack/react-query", async (original) => ({ ...(await original<object>()), useQueryClient: () => api.queries }));
 vi.mock("../../api/queries", async (original) => ({ ...(await original<object>()), useProjects: () => [{ id: "p", slug: "vision" }, { id: "q", slug: "audio" }] }));
 vi.mock("../../api/capacity", async (original) => {
-  const read = (id: string) => ({ data: api.read[id], isLoading: api.loading });
+  const read = (id: string) => ({ data: api.read[id], error: api.failure, isLoading: false, refetch: api.refetch });
   return { ...(await original<object>()), useReservationLimit: read, useProjectPriority: read, putReservationLimit: api.limit, putProjectPriority: api.priority };
 });
 
@@ -25,7 +25,7 @@ beforeEach(() => {
   kept.forget();
   vi.clearAllMocks();
   api.queries = new QueryClient();
-  api.loading = false;
+  api.failure = undefined;
   api.read = { p: { max_gpus: 4, reserved_gpus: 2, priority: "low", etag: "e1" }, q: { max_gpus: 8, priority: "high", etag: "q1" } };
 });
 
@@ -74,8 +74,29 @@ it("another project has its own etag, and nothing is sent before what is set now
   api.limit.mockResolvedValueOnce({});
   await dialog()?.run();
   expect(api.limit).toHaveBeenLastCalledWith("q", 16, "q1");
-  api.loading = true;
+  delete api.read.q;
   expect(dialog()?.ready).toBe(false);
+});
+
+/** What is said of the read, and what reads it again. */
+const noteOf = (drawn: ReactNode) => partOf<{ error: unknown; retry: () => void }>(drawn, "error");
+
+it("nothing is sent where what is set now could not be read, which is said", () => {
+  const { drawn, choose, type, dialog } = limits();
+  choose("p");
+  type("16");
+  expect([dialog()?.ready, noteOf(drawn())]).toEqual([true, undefined]);
+  api.read = {};
+  api.failure = new Error("gone");
+  expect([dialog()?.ready, noteOf(drawn())?.error]).toEqual([false, api.failure]);
+  noteOf(drawn())?.retry();
+  expect(api.refetch).toHaveBeenCalledOnce();
+  kept.forget();
+  const priority = () => kept.drawn(() => SetPriority({ project: "p", trigger: null, notify: () => undefined }));
+  const set = () => partOf<Dialog>(priority(), "run");
+  set()?.reset?.(false);
+  partOf<{ onChoose: (value: string) => void }>(priority(), "onChoose")?.onChoose("high");
+  expect([set()?.ready, noteOf(priority())?.error]).toEqual([false, api.failure]);
 });
 
 it("a priority that somebody else set after one was chosen is not overwritten", async () => {

@@ -9,6 +9,7 @@ import { Button } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { Field } from "../../ui/form";
 import { KeyRound } from "../../ui/icons";
+import { ProblemNote } from "../../ui/problem";
 import { useEtag } from "../../ui/use-etag";
 import { ProjectField } from "./project-field";
 
@@ -52,12 +53,13 @@ export function LimitButton({ notify }: { notify: (text: string) => void }) {
       }
       title="Set reservation limit"
       action="Set limit"
-      ready={legal && id !== "" && !limit.isLoading}
+      ready={legal && limit.data !== undefined}
       reset={reset}
       run={save}
     >
       <p>The number of GPUs that members of a project can reserve. Reservations take precedence over queued requests. With 0, only operators can reserve.</p>
       <ProjectField value={project} onChange={setProject} />
+      {limit.error && <ProblemNote error={limit.error} retry={() => limit.refetch()} />}
       {limit.data && <p className="field-hint">{nowText(limit.data)}</p>}
       <Field label="Maximum GPUs" problem={gpus !== "" && !legal ? "Enter an integer, 0 or more." : undefined} hint="Over all active reservations that members of the project created.">
         {({ id, describedBy }) => <input id={id} aria-describedby={describedBy} inputMode="numeric" value={gpus} onChange={(event) => setGpus(event.target.value)} />}

@@ -2,6 +2,7 @@ import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { renderToStaticMarkup } from "react-dom/server";
 import { expect, it, vi } from "vitest";
 import { Router } from "wouter";
+import { Problem } from "../../api/problem";
 import { signInAs } from "../../session/fixture";
 import ReservationList from "./list";
 import { filterOf } from "./rules";
@@ -14,7 +15,7 @@ function shown(search: string, found: string[], next_page_token: string): string
   const queries = new QueryClient();
   const of = (names: string[], next = "") => ({ pages: [{ reservations: names.map((name) => ({ id: name, config: { name, project_id: "p", gpu_count: 8 }, status: { state: "active", used_gpus: 8 } })), next_page_token: next }], pageParams: [""] });
   queries.setQueryData(["reservations", "operator", "", false, ""], of(["train", "serve"]));
-  queries.setQueryData(["reservations", "operator", "", false, filterOf({ search, state: "", idle: false }, [])], of(found, next_page_token));
+  queries.setQueryData(["reservations", "operator", "", false, filterOf({ search: search.replaceAll("+", " "), state: "", idle: false }, []).filter], of(found, next_page_token));
   return renderToStaticMarkup(
     <QueryClientProvider client={queries}>
       <Router ssrPath="/admin/reservations" ssrSearch={`search=${search}`}>
@@ -31,5 +32,27 @@ it("what the server found of a search is shown, below the GPUs of all", () => {
   const found = shown("train", ["train"], "next");
   expect(found).toContain("1 reservation, and more");
   expect(found.match(/Show more<\/button>/g)).toHaveLength(1);
-  for (const page of [none, found]) expect(page).toContain("<strong>16</strong> in use");
+  for (const page of [none, found]) {
+    expect(page).toContain("<strong>16</strong> in use");
+    expect(page).not.toContain("are searched");
+  }
+  expect(shown("a+b+c+d+e+f+g+h+i+j+k", [], "")).toContain("Only the first 10 words are searched. Use fewer.");
+});
+
+it("where the reservations could not be read, that is said, also beside what the server found of a search", () => {
+  signInAs("operator");
+  const queries = new QueryClient({ defaultOptions: { queries: { retryOnMount: false, staleTime: Number.POSITIVE_INFINITY } } });
+  const key = (filter: string) => ["reservations", "operator", "", false, filter];
+  queries.setQueryData(key(filterOf({ search: "train", state: "", idle: false }, []).filter), { pages: [{ reservations: [], next_page_token: "" }], pageParams: [""] });
+  const whole = queries.getQueryCache().build(queries, { queryKey: key("") });
+  whole.setState({ status: "error", error: new Problem({ status: 503, message: "The scheduler does not answer." }), fetchStatus: "idle", errorUpdatedAt: Date.now(), errorUpdateCount: 1 });
+  const page = renderToStaticMarkup(
+    <QueryClientProvider client={queries}>
+      <Router ssrPath="/admin/reservations" ssrSearch="search=train">
+        <ReservationList side="operator" />
+      </Router>
+    </QueryClientProvider>,
+  );
+  expect(page).toContain("The scheduler does not answer.");
+  expect(page).toContain("Try again");
 });

@@ -11,7 +11,7 @@ import { Card, Empty, Skeleton } from "../../ui/basics";
 import { SearchBox, Select } from "../../ui/form";
 import { CalendarClock, Plus } from "../../ui/icons";
 import { Meter } from "../../ui/meter";
-import { NoMatch, ShowMore } from "../../ui/no-match";
+import { Cut, NoMatch, ShowMore } from "../../ui/no-match";
 import { ProblemNote } from "../../ui/problem";
 import { ProjectName } from "../../ui/project";
 import { Page } from "../../ui/shell";
@@ -74,9 +74,10 @@ export default function ReservationList({ side }: { side: Side }) {
   const [search, setSearch] = useQueryState("search");
   const [state, setState] = useQueryState("state");
   const clear = useQueryReset(["search", "state", "unused"]);
-  const filter = filterOf({ search: useDeferredValue(search), state, idle }, projects);
+  const { filter, cut } = filterOf({ search: useDeferredValue(search), state, idle }, projects);
   const whole = useReservations(side, over);
   const found = useReservations(side, over, filter);
+  const failed = found.error ?? whole.error;
   // a project whose limit is 0 is offered nothing that would be refused
   const limit = useQuotas(side === "project").data?.max_reserved_gpus;
   const mayOperate = useMay("operate");
@@ -108,7 +109,7 @@ export default function ReservationList({ side }: { side: Side }) {
       <p className="announcement" role="status">
         {notice}
       </p>
-      {found.error && <ProblemNote error={found.error} retry={() => found.refetch()} />}
+      {failed && <ProblemNote error={failed} retry={() => [found, whole].filter(({ error }) => error).forEach(({ refetch }) => void refetch())} />}
       {(whole.isPending || found.isPending) && <Skeleton lines={5} label="Loading reservations" />}
       {whole.data && all.length === 0 && (
         <Empty icon={<CalendarClock size={28} />} title={over ? "No reservations yet" : "No active reservations"} action={mayReserve && <NewButton side={side}>Reserve GPUs</NewButton>}>
@@ -126,6 +127,7 @@ export default function ReservationList({ side }: { side: Side }) {
             <SearchBox label="Search by name, project, SKU or region" placeholder={side === "operator" ? "Name, project, SKU or region" : "Name, SKU or region"} value={search} onChange={setSearch} />
             <Select label="State" value={state} onChoose={setState} options={[{ value: "", label: "All" }, ...STATES.map((value) => ({ value, label: sentence(value) }))]} />
           </div>
+          <Cut text={cut} />
           {found.data && rows.length === 0 && (
             <NoMatch title={idle ? "No reservation with unused GPUs matches" : "No reservation matches"} clear={clear}>
               Change the search or the state, or show all that are listed.

@@ -19,7 +19,7 @@ it("h_33_a_refused_reservation_is_never_advised_to_request_fewer_gpus_than_the_s
 
 it("reservations are searched by the server: by name, SKU, region and project, by state, and those with unused GPUs", () => {
   const projects = [{ id: "p", slug: "vision" }, { id: "q", slug: "revision" }, { id: "r", slug: "speech" }];
-  const filter = (search: string, state = "", idle = false) => filterOf({ search, state, idle }, projects);
+  const filter = (search: string, state = "", idle = false) => filterOf({ search, state, idle }, projects).filter;
   expect(filter(" ")).toBe("");
   expect(filter("Night VISION")).toBe('(name:"Night" OR sku:"Night" OR region_code:"Night") AND (name:"VISION" OR sku:"VISION" OR region_code:"VISION" OR project_id = p OR project_id = q)');
   expect(filter("", "ended", true)).toBe("state = ended AND unused_gpus > 0");

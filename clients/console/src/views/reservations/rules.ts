@@ -1,6 +1,6 @@
 /** The state of a reservation and the rules of the form: pure decisions. */
 import type { Side } from "../../api/capacity";
-import { everyFilter, idsFilter, projectsFilter, wordsFilter } from "../../api/pages";
+import { type Searched, namedProjects, wordsFilter } from "../../api/pages";
 import type { Region, Reservation, ReservationConfig } from "../../api/types";
 import type { Project } from "../../session/session";
 import { fromField, toField } from "../../lib/time";
@@ -34,9 +34,8 @@ export function partsOf(reservation: Reservation): Part[] {
 export const STATES = Object.keys(TONES);
 
 /** The filter of the API for every word of a search in name, SKU, region or the project’s name or id, for a state, and for unused GPUs. */
-export function filterOf({ search, state, idle }: { search: string; state: string; idle: boolean }, projects: Project[]): string {
-  const words = wordsFilter(["name", "sku", "region_code"], search, (word) => [...idsFilter(["project_id"], word), ...projectsFilter(projects, word)]);
-  return everyFilter(words, STATES.includes(state) ? `state = ${state}` : "", idle ? "unused_gpus > 0" : "");
+export function filterOf({ search, state, idle }: { search: string; state: string; idle: boolean }, projects: Project[]): Searched {
+  return wordsFilter(["name", "sku", "region_code"], search, { ids: ["project_id"], named: namedProjects(projects), rest: [STATES.includes(state) ? `state = ${state}` : "", idle ? "unused_gpus > 0" : ""] });
 }
 
 /** The same over several reservations; scheduled and ended ones have no GPUs. */

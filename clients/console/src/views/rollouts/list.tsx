@@ -8,7 +8,7 @@ import { Button, Empty, Skeleton, Time } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { SearchBox, Select } from "../../ui/form";
 import { Plus, Server } from "../../ui/icons";
-import { NoMatch, ShowMore } from "../../ui/no-match";
+import { Cut, NoMatch, ShowMore } from "../../ui/no-match";
 import { ProblemNote } from "../../ui/problem";
 import { Page } from "../../ui/shell";
 import { type Column, LinkRow, TableCard } from "../../ui/table";
@@ -63,26 +63,27 @@ export default function RolloutList() {
   const [search, setSearch] = useQueryState("search");
   const [state, setState] = useQueryState("state");
   const clear = useQueryReset(["search", "state"]);
-  const filter = filterOf({ search: useDeferredValue(search), state });
+  const { filter, cut } = filterOf({ search: useDeferredValue(search), state });
   const found = useRollouts(filter);
   const rollouts = found.data?.pages.flatMap((page) => page.rollouts ?? []);
   // what was found may be of an older search than the one that is typed
-  const isAll = filter === "" && search.trim() === "" && state === "";
+  const none = rollouts?.length === 0 && filter === "" && search.trim() === "" && state === "";
   return (
     <Page title="Agent rollouts" actions={<Begin />}>
       {found.error && <ProblemNote error={found.error} retry={() => found.refetch()} />}
       {!rollouts && !found.error && <Skeleton lines={4} label="Loading rollouts" />}
-      {rollouts?.length === 0 && isAll && (
+      {none && (
         <Empty icon={<Server size={28} />} title="No rollout yet">
           A rollout brings the agents of all nodes to a version, wave by wave, and stops when nodes fail.
         </Empty>
       )}
-      {(!isAll || (rollouts && rollouts.length > 0)) && (
+      {!none && (
         <>
           <div className="filters" role="search" aria-label="Agent rollouts">
             <SearchBox label="Search by version, actor or reason" placeholder="Version, actor or reason" value={search} onChange={setSearch} />
             <Select label="State" value={state} onChoose={setState} options={[{ value: "", label: "All" }, ...STATES.map((value) => ({ value, label: sentence(value) }))]} />
           </div>
+          <Cut text={cut} />
           {rollouts?.length === 0 && (
             <NoMatch title="No rollout matches" clear={clear}>
               Change the search or the state to see other rollouts.

@@ -1,5 +1,5 @@
 /** Which rollouts a search selects. Pure. */
-import { everyFilter, wordsFilter } from "../../api/pages";
+import { type Searched, wordsFilter } from "../../api/pages";
 
 /** States that a rollout can be in, as the list offers them. */
 export const STATES = ["running", "paused", "completed", "aborted"];
@@ -12,6 +12,6 @@ export interface RolloutSearch {
 }
 
 /** As a filter of the API. */
-export function filterOf({ search, state }: RolloutSearch): string {
-  return everyFilter(wordsFilter(["version", "principal", "reason"], search), STATES.includes(state) ? `state = ${state}` : "");
+export function filterOf({ search, state }: RolloutSearch): Searched {
+  return wordsFilter(["version", "principal", "reason"], search, { rest: [STATES.includes(state) ? `state = ${state}` : ""] });
 }
