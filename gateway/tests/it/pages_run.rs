@@ -145,7 +145,7 @@ async fn the_page_of_roles_does_what_it_says() {
             ),
         )
         .await;
-    assert_eq!(set["allowed_regions"]["names"][1], "eu-2", "{set}");
+    assert_eq!(set["allowed_regions"][1], "eu-2", "{set}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -373,7 +373,7 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     await page.getByRole("button", { name: "Clear the filters" }).click();
     await page.getByText("3 terminals", { exact: true }).waitFor();
     await page.getByRole("button", { name: "End the terminal of user:alice" }).click();
-    const end = page.getByRole("dialog");
+    const end = page.getByRole("alertdialog");
     assert.ok(await end.getByRole("button", { name: "End", exact: true }).isDisabled(), "a reason is asked for");
     await end.getByLabel("Reason").fill("left open over the weekend");
     await look("terminal-end");

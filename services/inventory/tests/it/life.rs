@@ -305,7 +305,8 @@ async fn a_49_labels_change_any_time_mode_and_limit_only_out_of_service() {
         "{some:?}"
     );
     for (filter, order_by, field) in [("seq = 1", "", "filter"), ("", "state", "order_by")] {
-        let error = crate::world::refused(selected(filter, order_by).await.map(tonic::Response::new));
+        let error =
+            crate::world::refused(selected(filter, order_by).await.map(tonic::Response::new));
         assert_eq!(error.fields()[0].0, field);
     }
 }

@@ -76,7 +76,7 @@ const SLOT: [(&str, &str); 17] = [
 
 /// Columns of `slots` that decide nothing: health is made from its two parts, of which drift bounds one, `retired` from the
 /// status, and what a slot that is schedulable proves is checked by the database.
-const SLOT_ELSE: [&str; 18] = [
+const SLOT_ELSE: [&str; 20] = [
     "admin_by",
     "admin_reason",
     "admin_state",
@@ -87,6 +87,8 @@ const SLOT_ELSE: [&str; 18] = [
     "generation",
     "health_detail",
     "health_state",
+    "host_held_since",
+    "host_holder",
     "id",
     "node_id",
     "retired",

@@ -28,8 +28,10 @@ impl World {
         .await
         .expect("changed");
         until("bob to be an operator", async || {
-            let (status, _) = self.get("admin/terminal-sessions", "bob").await;
-            (status == 200).then_some(())
+            // each gateway remembers roles for a moment
+            let (here, _) = self.get("admin/terminal-sessions", "bob").await;
+            let (beside, _) = self.get_beside("admin/terminal-sessions", "bob").await;
+            ((here, beside) == (200, 200)).then_some(())
         })
         .await;
     }

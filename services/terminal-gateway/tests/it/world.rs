@@ -299,7 +299,21 @@ impl World {
     }
 
     pub async fn get(&self, path: &str, subject: &str) -> (u16, Value) {
-        let url = format!("http://{}/api/v1/{path}", self.base);
+        self.get_of(&self.base, path, subject).await
+    }
+
+    /// The same of the other gateway.
+    pub async fn get_beside(&self, path: &str, subject: &str) -> (u16, Value) {
+        self.get_of(&self.beside, path, subject).await
+    }
+
+    async fn get_of(
+        &self,
+        base: &impl std::fmt::Display,
+        path: &str,
+        subject: &str,
+    ) -> (u16, Value) {
+        let url = format!("http://{base}/api/v1/{path}");
         let answer = self
             .http
             .get(url)
