@@ -151,7 +151,9 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
                 let is_misspelled = suggest::nearest(member, names).is_some();
                 let one = match find(&all, member) {
                     Ok(one) => Some(one),
-                    Err(missing) if is_misspelled || !is_principal(member) => return Err(missing),
+                    Err(missing) if is_misspelled || !is_principal(member) && !is_id(member) => {
+                        return Err(missing);
+                    }
                     Err(_) => None,
                 };
                 // by a name and by an id it is one, which is gone the second time
@@ -286,6 +288,11 @@ fn is_of_field(error: &ApiFailure, field: &str) -> bool {
 fn is_principal(given: &str) -> bool {
     let parts = given.split_once(':');
     parts.is_some_and(|(kind, name)| ["user", "service"].contains(&kind) && !name.is_empty())
+}
+
+/// Id of a member, one that is gone among them.
+fn is_id(given: &str) -> bool {
+    uuid::Uuid::parse_str(given).is_ok()
 }
 
 fn find(all: &[Member], given: &str) -> Result<Member, Failure> {

@@ -219,6 +219,10 @@ fn several_members_are_removed_and_none_where_one_is_misspelled(world: &World, p
     let gone = |name: &str| json!({ "member": name, "gone": true });
     let expected = json!({ "members": [gone("user:adaline"), gone("user:bob")] });
     assert_eq!(printed, expected);
+    // by an id, too
+    let id = "01a22a33-623d-7001-8aa0-c5a9b16e65f4";
+    let ran = world.run(&["member", "remove", id]).ok();
+    assert_eq!(ran.out, format!("{id} is no member any more.\n"));
     // what can be the name of nobody is misspelled
     assert_eq!(world.run(&["member", "remove", "adaline"]).code, 3);
 }

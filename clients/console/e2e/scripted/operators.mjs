@@ -367,7 +367,7 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     await page.getByLabel("Allocation id").fill(allocationId(2));
     await page.getByLabel("Allocation id").press("Enter");
     await page.getByText("1 terminal", { exact: true }).waitFor();
-    await page.getByRole("searchbox", { name: "Search by person, project, reason of the end or whole id" }).fill("nobody");
+    await page.getByRole("searchbox", { name: "Search by person, project, kind of end or whole id" }).fill("nobody");
     await page.getByText("No terminal matches").waitFor();
     await look("terminals-none-found");
     await page.getByRole("button", { name: "Clear the filters" }).click();

@@ -1,5 +1,6 @@
 import type { ReactNode } from "react";
 import { expect, it, vi } from "vitest";
+import { Toggle as AccountToggle } from "../views/accounts/accounts";
 import { Toggle as ImageToggle } from "../views/catalog/images";
 import { Reach } from "../views/launch/storage-network";
 import { ChangeState } from "../views/principals/principals";
@@ -14,6 +15,7 @@ const changes = vi.hoisted(() => (of: { etag?: string }) => ({ mutateAsync: (cha
 vi.mock("../api/network", async (original) => ({ ...(await original<object>()), useSetProjectNetwork: () => ({ mutateAsync: api.send }) }));
 vi.mock("../api/catalog", async (original) => ({ ...(await original<object>()), useSetImageStatus: () => ({ mutateAsync: api.send }) }));
 vi.mock("../api/principals", async (original) => ({ ...(await original<object>()), usePrincipalState: changes }));
+vi.mock("../api/accounts", async (original) => ({ ...(await original<object>()), useAccountState: changes }));
 vi.mock("../api/webhooks", async (original) => ({ ...(await original<object>()), useWebhookState: changes }));
 
 vi.hoisted(() => vi.stubGlobal("matchMedia", () => ({ matches: false, addEventListener: () => {} })));
@@ -29,6 +31,7 @@ const CASES: [string, (on: boolean, etag: string) => ReactNode, [string, string]
   ["the network of a project", (reach, etag) => Reach({ reach, etag, project: "p" }), ["Isolate", "Allow"], { vms_reach_each_other: false, etag: "e1" }, { vms_reach_each_other: true, etag: "e2" }],
   ["an image", (on, etag) => ImageToggle({ image: { slug: "i", status: on ? "active" : "disabled", etag } }), ["Disable", "Activate"], { slug: "i", status: "disabled", etag: "e1" }, { slug: "i", status: "active", etag: "e2" }],
   ["a webhook", (on, etag) => WebhookToggle({ webhook: { id: "w", state: on ? "enabled" : "disabled", etag } }), ["Disable", "Enable"], ["disable", "e1"], ["enable", "e2"]],
+  ["a service account", (on, etag) => AccountToggle({ account: { id: "a", slug: "a", etag, ...(!on && { disable_time: "2026-01-01T00:00:00Z" }) } }), ["Disable", "Enable"], ["disable", "e1"], ["enable", "e2"]],
   ["who is registered", (on, etag) => ChangeState({ principal: { id: "u", name: "u", etag, ...(!on && { disable_time: "2026-01-01T00:00:00Z" }) } }), ["Disable", "Enable"], [{ verb: "disable", reason: "" }, "e1"], [{ verb: "enable", reason: "" }, "e2"]],
 ];
 

@@ -118,7 +118,7 @@ impl AdminApi {
         let mut conn = self.deps.pool.acquire().await?;
         let slot = slots::get(&mut conn, node_id, slot_id).await?;
         drop(conn);
-        if !is_free(&slot) || slot.status == SlotStatus::CleanupBlocked {
+        if !is_free(&slot) || slot.host_holder.is_some() {
             return Ok(());
         }
         if let Err(error) = reconcile::find_leaked_holds(&self.deps, node_id).await {

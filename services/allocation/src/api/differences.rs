@@ -47,7 +47,7 @@ const UNDOES: Judged = slot(
     "a repair removes what is left of it and wipes the disk; until that is proven, the slot is not offered",
 );
 const CLAIMED: Judged = none(
-    "another allocation has the slot by the ledger, and nothing is touched: release that one by force, then repair the slot",
+    "another allocation has the slot by the ledger, and nothing is touched: see the runbook of blocked slots",
 );
 const PARTITION: Judged = none("no call repairs it: see the runbook of GPU partitions");
 

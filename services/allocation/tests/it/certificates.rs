@@ -115,7 +115,10 @@ async fn p2_a_released_allocation_has_a_certificate_that_verifies_offline() {
     assert_eq!(generations(selected.expect("a page")), [0]);
     let certified = "erase_method = blkdiscard AND slot_generation > 0";
     let selected = select(&first.slot_id, "", certified, "accept_time").await;
-    assert_eq!(selected.expect("a page").certificates, [first.clone()]);
+    assert_eq!(
+        selected.expect("a page").certificates,
+        std::slice::from_ref(first)
+    );
     let unknown = select(&first.slot_id, "", "document = x", "").await;
     let error = Error::from(unknown.expect_err("no field"));
     assert_eq!(error.fields()[0].0, "filter");

@@ -14,6 +14,7 @@ import { Bot, Plus, Search } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
 import { ShowMore } from "../../ui/show-more";
 import { Table } from "../../ui/table";
+import { useAsked } from "../../ui/use-asked";
 import { SelectField, TextField, isSlug, slugProblem } from "../catalog/parts";
 import { RoleField, Secret, roleWord } from "../project/parts";
 import { KeyActions, KeyState } from "./key-actions";
@@ -135,6 +136,18 @@ function Keys({ account, made, bounds }: { account: ServiceAccount; made: (key: 
   );
 }
 
+export function Toggle({ account }: { account: ServiceAccount }) {
+  const [asked, askAnew] = useAsked(account);
+  const change = useAccountState(asked);
+  const offered = account.disable_time ? "Enable" : "Disable";
+  const action = asked.disable_time ? "Enable" : "Disable";
+  return (
+    <Confirm trigger={<Button small aria-label={`${offered} ${account.slug}`}>{offered}</Button>} title={`${action} ${account.slug}?`} action={action} reset={askAnew} run={() => change.mutateAsync(action === "Enable" ? "enable" : "disable")}>
+      {action === "Enable" ? "Its keys are valid again, except those that are disabled themselves." : "All of its keys and tokens are refused within seconds, and its terminals end."}
+    </Confirm>
+  );
+}
+
 function Account({ account, made, bounds }: { account: ServiceAccount; made: (key: ApiKey) => void; bounds: Guardrails }) {
   const change = useAccountState(account);
   const manages = useProjectMay("manage", "manage");
@@ -149,9 +162,7 @@ function Account({ account, made, bounds }: { account: ServiceAccount; made: (ke
       aside={
         manages && <span className="page-actions">
           {!disabled && !forbidden(bounds, "api_keys_disabled") && <NewKey account={account} made={made} most={bounds.max_api_key_days ?? 0} />}
-          <Confirm trigger={<Button small aria-label={`${disabled ? "Enable" : "Disable"} ${account.slug}`}>{disabled ? "Enable" : "Disable"}</Button>} title={`${disabled ? "Enable" : "Disable"} ${account.slug}?`} action={disabled ? "Enable" : "Disable"} run={() => change.mutateAsync(disabled ? "enable" : "disable")}>
-            {disabled ? "Its keys are valid again, except those that are disabled themselves." : "All of its keys and tokens are refused within seconds, and its terminals end."}
-          </Confirm>
+          <Toggle account={account} />
           <Confirm danger trigger={<Button small aria-label={`Delete ${account.slug}`}>Delete</Button>} title={`Delete ${account.slug}?`} action="Delete" run={() => change.mutateAsync("delete")}>
             Its keys stop working. This is permanent. What it launched stays and is billed.
           </Confirm>

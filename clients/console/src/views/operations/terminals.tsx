@@ -106,7 +106,7 @@ export default function Terminals() {
     <Page title="Terminals">
       <p className="intro muted">Terminals and SSH tunnels through the platform, the newest first. To keep somebody out, disable the person or the key: their terminals end with it.</p>
       <div className="filters audit-filters" role="search" aria-label="Terminals">
-        <SearchBox label="Search by person, project, reason of the end or whole id" placeholder="Person, project or whole id" value={search} onChange={setSearch} />
+        <SearchBox label="Search by person, project, kind of end or whole id" placeholder="Person, project or whole id" value={search} onChange={setSearch} />
         <TextFilter label="Allocation id" placeholder="Whole id" value={allocation} onChange={setAllocation} />
         <Select label="State" value={state} onChoose={setState} options={STATES} />
       </div>

@@ -52,7 +52,8 @@ export function Deliveries({ webhook, manages }: { webhook: Webhook; manages: bo
   const [search, setSearch] = useQueryState(`delivery-${shortId(webhook.id ?? "")}`);
   const state = STATES.find(({ value }) => value === wanted)?.value ?? "";
   const tests = manages && webhook.state !== "disabled";
-  const { filter, cut } = deliveriesFilter(useDeferredValue(search));
+  const asked = useDeferredValue(search);
+  const { filter, cut } = deliveriesFilter(asked);
   const query = useDeliveries(webhook.id ?? "", state, filter);
   return (
     <>
@@ -65,7 +66,7 @@ export function Deliveries({ webhook, manages }: { webhook: Webhook; manages: bo
         {({ pages }) => {
           const all = pages.flatMap(({ deliveries = [] }) => deliveries);
           return all.length === 0 ? (
-            <p className="muted">{search.trim() || state ? "No delivery matches. Search for a part of an event or error, or for a whole id, or choose another state." : `Nothing was sent yet.${tests ? " An event is sent when it happens, and Test sends one now." : ""}`}</p>
+            <p className="muted">{search.trim() || asked.trim() || state ? "No delivery matches. Search for a part of an event or error, or for a whole id, or choose another state." : `Nothing was sent yet.${tests ? " An event is sent when it happens, and Test sends one now." : ""}`}</p>
           ) : (
             <>
               <Table label={`Deliveries to ${webhook.url}`} columns={["Event", "State", "Outcome", ["Attempts", "number optional"], ["When", "optional"], ["Actions", "number"]]}>
