@@ -38,11 +38,9 @@ pub async fn note(
             .filter(|hold| is_free(&slot) && hold.leaked_at == Some(slot.generation));
         match leaked {
             Some(hold) if slot.host_holder != Some(hold.holder) => {
-                if has_ended(conn, hold.holder).await? {
-                    set(conn, &slot, Some(hold.holder)).await?;
-                    block(conn, &slot, hold.holder).await?;
-                    changed += 1;
-                }
+                set(conn, &slot, Some(hold.holder)).await?;
+                block(conn, &slot, hold.holder).await?;
+                changed += 1;
             }
             None if slot.host_holder.is_some()
                 && !held.contains_key(&slot.id)
@@ -55,16 +53,6 @@ pub async fn note(
         }
     }
     Ok(changed)
-}
-
-/// No allocation of this id, or one that is over: nothing is repaired under one that lives, wherever it is.
-async fn has_ended(conn: &mut PgConnection, holder: Uuid) -> Result<bool> {
-    Ok(sqlx::query_scalar(
-        "SELECT NOT EXISTS (SELECT FROM allocations WHERE id = $1 AND state NOT IN ('released', 'failed'))",
-    )
-    .bind(holder)
-    .fetch_one(conn)
-    .await?)
 }
 
 /// Nobody has it, and no workflow works on it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gpuaas_common::identity::Caller;
 use gpuaas_common::{Error, audit, id, idempotency, trace};
 use gpuaas_placement::host_holds::is_free;
-use gpuaas_placement::model::{Slot, SlotStatus};
+use gpuaas_placement::model::Slot;
 use gpuaas_placement::{Scope, allocations, claims, node_tasks, repair, slots, timeline, wire};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::allocation::v1::allocation_admin_service_server::AllocationAdminService;
