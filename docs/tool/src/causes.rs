@@ -22,13 +22,14 @@ pub const NO_CAUSE: [(&str, &str); 5] = [
     ("SERIAL_LOG_UNAVAILABLE", "of reading a serial log"),
 ];
 /// Each file in which the ledger blocks slots, how often, and what its row in the page says.
-pub const BLOCKED_BY: [(&str, usize, &str); 6] = [
+pub const BLOCKED_BY: [(&str, usize, &str); 7] = [
     ("drift.rs", 2, "slot-drift.md#a-disk-in-doubt"),
     (
         "force_release.rs",
         1,
         "Its allocation was released by force: the disk is not wiped",
     ),
+    ("host_holds.rs", 1, "*The host holds the slot for …*"),
     (
         "nodes.rs",
         1,
