@@ -65,7 +65,7 @@ impl TestDb {
     /// When the role cannot connect.
     pub async fn pool(&self, role: &str) -> PgPool {
         let pool = PgPoolOptions::new()
-            .max_connections(5)
+            .max_connections(16)
             .acquire_timeout(Duration::from_secs(30))
             .connect_with(self.options(role))
             .await;
