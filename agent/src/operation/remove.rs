@@ -2,16 +2,16 @@
 //! provision, by clean-up and by release (D-64, D-73); every part may be gone already.
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
 use crate::error::{HostError, HostResult, io_error};
-use crate::host::{blocking, exec};
+use crate::host::blocking;
 use crate::ids::AllocationId;
 use crate::node::Node;
 use crate::settings::BridgeKind;
 use crate::vm_files;
+use crate::wire::ovs_vsctl;
 
 /// How often a domain is removed that is there again.
 const UNDEFINE_TRIES: u32 = 3;
@@ -79,7 +79,7 @@ async fn port_of(bridge: &str, port: &str) -> HostResult<()> {
     let of_port = format!("external_ids:ifname={port}");
     let mut rows = Vec::new();
     for table in LIMITS {
-        let found = switch(&["--bare", "--columns=_uuid", "find", table, &of_port]).await?;
+        let found = ovs_vsctl(&["--bare", "--columns=_uuid", "find", table, &of_port]).await?;
         rows.push(found);
     }
     let mut arguments = vec!["--if-exists", "del-port", bridge, port];
@@ -88,13 +88,7 @@ async fn port_of(bridge: &str, port: &str) -> HostResult<()> {
             arguments.extend(["--", "destroy", table, row]);
         }
     }
-    switch(&arguments).await.map(drop)
-}
-
-async fn switch(arguments: &[&str]) -> HostResult<String> {
-    let all = [&["--timeout=10"], arguments].concat();
-    let output = exec::run("ovs-vsctl", &all, Duration::from_secs(15)).await?;
-    Ok(output.success("ovs-vsctl")?.stdout)
+    ovs_vsctl(&arguments).await.map(drop)
 }
 
 /// Removes the rescue disk.

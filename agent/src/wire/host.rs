@@ -132,8 +132,7 @@ impl Wire {
                 Difference::Filter | Difference::FilterAltered => self.put_filter(&wanted).await?,
                 Difference::Flows | Difference::FlowsAltered => self.put_flows(&wanted).await?,
                 Difference::FailMode => {
-                    self.switch(&["set-fail-mode", &self.network.bridge, "secure"])
-                        .await?;
+                    ovs_vsctl(&["set-fail-mode", &self.network.bridge, "secure"]).await?;
                 }
             }
         }
@@ -193,7 +192,7 @@ impl Wire {
             return Ok(Vec::new());
         }
         let listed = match self.network.bridge_kind {
-            BridgeKind::Ovs => self.switch(&["list-ports", &self.network.bridge]).await?,
+            BridgeKind::Ovs => ovs_vsctl(&["list-ports", &self.network.bridge]).await?,
             BridgeKind::Linux => {
                 let folder = format!("/sys/class/net/{}/brif", self.network.bridge);
                 let read = blocking::here(|| -> std::io::Result<Vec<String>> {
@@ -225,8 +224,8 @@ impl Wire {
     /// The interfaces of the switch, and the bridge's ports that are foreign.
     async fn ports(&self) -> HostResult<(Vec<ports::Interface>, Vec<String>)> {
         let list = ["--format=json", ports::COLUMNS, "list", "Interface"];
-        let interfaces = ports::parse(&self.switch(&list).await?)?;
-        let ports = self.switch(&["list-ports", &self.network.bridge]).await?;
+        let interfaces = ports::parse(&ovs_vsctl(&list).await?)?;
+        let ports = ovs_vsctl(&["list-ports", &self.network.bridge]).await?;
         let foreign = ports::foreign(&ports, &interfaces);
         Ok((interfaces, foreign))
     }
@@ -297,7 +296,7 @@ impl Wire {
             return Ok(found);
         };
         let bridge = self.network.bridge.as_str();
-        if self.switch(&["get-fail-mode", bridge]).await?.trim() != "secure" {
+        if ovs_vsctl(&["get-fail-mode", bridge]).await?.trim() != "secure" {
             found.push(Difference::FailMode);
         }
         let as_put = put(FLOWS) == *flows;
@@ -363,12 +362,6 @@ impl Wire {
         Ok(text)
     }
 
-    async fn switch(&self, arguments: &[&str]) -> HostResult<String> {
-        let all = [&["--timeout=10"], arguments].concat();
-        let output = exec::run("ovs-vsctl", &all, LIMIT).await?;
-        Ok(output.success("ovs-vsctl")?.stdout)
-    }
-
     fn write(&self, name: &str, text: &str) -> HostResult<PathBuf> {
         let failed = || io_error("cannot write the rules of the guests' network");
         let file = self.folder.join(name);
@@ -383,6 +376,13 @@ impl Wire {
         blocking::here(|| std::fs::rename(from, self.folder.join(name)))
             .map_err(io_error("cannot place the rules of the guests' network"))
     }
+}
+
+/// Asks the switch, or changes it.
+pub async fn ovs_vsctl(arguments: &[&str]) -> HostResult<String> {
+    let all = [&["--timeout=10"], arguments].concat();
+    let output = exec::run("ovs-vsctl", &all, LIMIT).await?;
+    Ok(output.success("ovs-vsctl")?.stdout)
 }
 
 /// Files of what was put, and of what is about to be.

@@ -27,7 +27,7 @@ mod watch;
 
 use std::net::Ipv4Addr;
 
-pub use host::Wire;
+pub use host::{Wire, ovs_vsctl};
 pub use ingress::Opening;
 pub use ports::REMEDIATION as FOREIGN_PORT_REMEDIATION;
 pub use probe::{Counted, PORT as PROBE_PORT, PORT_NUMBER as PROBE_PORT_NUMBER};
