@@ -339,11 +339,15 @@ pub async fn list_skus(
     Ok((rows.into_iter().map(Sku::from).collect(), next))
 }
 
-/// A SKU as it is until the transaction ends; none: there is none yet.
+/// A SKU as it is until the transaction ends; none: there is none yet, and nobody else creates it meanwhile.
 ///
 /// # Errors
 /// The database.
 pub async fn lock_sku(conn: &mut PgConnection, code: &str) -> Result<Option<Sku>> {
+    sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('sku/' || $1, 0))")
+        .bind(code)
+        .execute(&mut *conn)
+        .await?;
     let row: Option<Row> =
         sqlx::query_as(select!("FROM skus s WHERE s.code = $1 FOR NO KEY UPDATE"))
             .bind(code)

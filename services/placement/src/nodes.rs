@@ -128,7 +128,7 @@ pub async fn put(conn: &mut PgConnection, spec: &NodeSpec) -> Result<Node> {
     }
     sqlx::query(
         "INSERT INTO nodes (id, hostname, region_code, mode, agent_address, instance_id, schedulable, lab, host_health)
-         VALUES ($1, $2, $3, $4, $5, $6, false, $7, $8) ON CONFLICT (id) DO NOTHING",
+         VALUES ($1, $2, $3, $4, $5, $6, false, $7, $8) ON CONFLICT DO NOTHING",
     )
     .bind(spec.id)
     .bind(&spec.hostname)

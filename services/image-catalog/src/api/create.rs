@@ -41,7 +41,9 @@ impl Api {
         drop(connection);
         match (lookup, existing) {
             (Lookup::Replay { .. }, Some(existing)) => return Ok(to_proto(&existing)),
-            (Lookup::Fresh, Some(_)) => return Err(exists(&image.slug)),
+            (Lookup::Fresh, Some(_)) => {
+                return self.created_meanwhile(scope, &hash, &image.slug).await;
+            }
             (_, None) => {}
         }
         self.check_skus(&image.compatible_skus).await?;
@@ -79,7 +81,8 @@ impl Api {
         Ok(made)
     }
 
-    /// Another call created the slug while this one asked the registry: this very call sent twice, or another.
+    /// The slug is there and the key was not yet, when this call looked: an image of before, another call, or this very call
+    /// sent twice.
     async fn created_meanwhile(
         &self,
         scope: Scope<'_>,

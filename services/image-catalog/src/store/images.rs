@@ -83,7 +83,8 @@ pub struct NewImage {
     pub readiness_checks: Vec<readiness::Check>,
 }
 
-/// Inserts an image; `None` when the slug exists, which is left as it is (INC-38).
+/// Inserts an image; `None` when the slug exists, which is left as it is (INC-38). The conflict has no target: two inserts of
+/// one slug at once may meet at the key of slug and digest first.
 ///
 /// # Errors
 /// Database errors.
@@ -93,7 +94,7 @@ pub async fn insert(conn: &mut PgConnection, image: &NewImage) -> sqlx::Result<O
         "INSERT INTO os_images (slug, display_name, status, driver_strategy, source_uri, digest_sha256, size_bytes,
                                 compatible_skus, boot_timeout_seconds, metadata, readiness_checks)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
-         ON CONFLICT (slug) DO NOTHING
+         ON CONFLICT DO NOTHING
          RETURNING slug, display_name, status, driver_strategy, source_uri, digest_sha256, size_bytes,
                    compatible_skus, boot_timeout_seconds, readiness_checks, revision, created_at, updated_at",
     )

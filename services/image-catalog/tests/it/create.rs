@@ -1,5 +1,6 @@
 //! Creating an image: validated, once, and never over an existing one.
 use crate::common::{SKU, World, field, status};
+use gpuaas_image_catalog::store::images;
 use gpuaas_proto::gpuaas::common::v1::ReadinessCheck;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::images::v1::{CreateImageRequest, ImageStatus};
@@ -148,6 +149,32 @@ async fn a_retried_create_has_one_effect() {
     );
     assert_eq!(world.count("os_images").await, 1);
     assert_eq!(world.count("audit").await, 2);
+}
+
+/// The table has two keys that begin with the slug: whichever of them two calls meet at, one creates the image and the other
+/// hears that it is there (P4).
+#[tokio::test]
+async fn of_creates_of_one_slug_at_once_one_makes_it() {
+    let world = World::new().await;
+    world.push(&world.file(1), "lab-mini:v1").await;
+    let resolved = world.resolved("lab-mini:v1").await;
+    for round in 0..40 {
+        let image = world.new_image(&format!("at-once-{round}"), &resolved);
+        let made = futures::future::join_all((0..8).map(|_| async {
+            let mut connection = world.pool.acquire().await.expect("a connection");
+            images::insert(&mut connection, &image).await
+        }))
+        .await;
+        let made: Vec<bool> = made
+            .into_iter()
+            .map(|made| made.expect("made or there").is_some())
+            .collect();
+        assert_eq!(
+            made.iter().filter(|made| **made).count(),
+            1,
+            "{round}: {made:?}"
+        );
+    }
 }
 
 /// E-26.

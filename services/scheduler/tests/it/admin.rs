@@ -15,7 +15,7 @@ use serde_json::Value;
 use tonic::{Code, Request};
 use uuid::Uuid;
 
-use crate::world::{LAB, REGION, World, by, lab_price, lab_sku, ok, refused, reservation};
+use crate::world::{LAB, REGION, World, by, lab_price, lab_sku, node, ok, refused, reservation};
 
 #[tokio::test]
 async fn a_sku_is_put_once_per_key_and_audited() {
@@ -148,6 +148,35 @@ async fn a_sku_that_somebody_changed_meanwhile_is_not_replaced() {
     let request = PutSkuRequest { sku: Some(sku) };
     let never = refused(world.api.put_sku(by(request, Some("e3"))).await);
     assert_eq!(never.reason(), ErrorReason::EtagStale);
+}
+
+/// The tables of SKUs and of nodes have two keys each that begin with the name: whichever of them the calls meet at, none fails.
+#[tokio::test]
+async fn of_puts_of_one_new_sku_or_node_at_once_one_creates_it() {
+    let (world, ..) = World::with_slots(1).await;
+    for round in 0..20 {
+        let sku = Sku {
+            code: format!("h200-{round}"),
+            slot_class: "h200_sxm".into(),
+            ..lab_sku()
+        };
+        let node = node();
+        let puts = (0..8).map(async |n| {
+            let request = PutSkuRequest {
+                sku: Some(sku.clone()),
+            };
+            let key = format!("at-once-{round}-{n}");
+            ok(world.api.put_sku(by(request, Some(&key))).await);
+        });
+        futures::future::join_all(puts).await;
+        let puts = (0..8).map(async |_| ok(world.api.put_node(Request::new(node.clone())).await));
+        futures::future::join_all(puts).await;
+    }
+    let created = "SELECT count(*) FROM placement.audit
+        WHERE action = 'sku.put' AND resource_id LIKE 'h200-%' AND NOT detail ? 'before_digest'";
+    assert_eq!(world.number(created).await, 20);
+    let nodes = world.number("SELECT count(*) FROM placement.nodes").await;
+    assert_eq!(nodes, 21);
 }
 
 #[tokio::test]

@@ -9,8 +9,10 @@ use gpuaas_common::identity::{Caller, PlatformRole};
 use gpuaas_dev::postgres::TestDb;
 use gpuaas_dev::registry::TestRegistry;
 use gpuaas_image_catalog::api::Api;
+use gpuaas_image_catalog::domain::image::{DriverStrategy as Strategy, Status};
 use gpuaas_image_catalog::domain::source::Source;
-use gpuaas_image_catalog::registry::{Pushed, Registry};
+use gpuaas_image_catalog::registry::{Pushed, Registry, Resolved};
+use gpuaas_image_catalog::store::images::NewImage;
 use gpuaas_proto::gpuaas::common::v1::DriverStrategy;
 use gpuaas_proto::gpuaas::images::v1::image_admin_service_server::ImageAdminService;
 use gpuaas_proto::gpuaas::images::v1::{
@@ -104,6 +106,26 @@ impl World {
     ) -> Result<Image, Error> {
         let answer = self.api.set_image_status(as_admin(key, request)).await;
         Ok(answer.map_err(Error::from)?.into_inner())
+    }
+
+    /// What is published there.
+    pub async fn resolved(&self, name: &str) -> Resolved {
+        let source = Source::parse(&self.uri(name)).expect("a source");
+        self.api.registry.resolve(&source).await.expect("published")
+    }
+
+    pub fn new_image(&self, slug: &str, resolved: &Resolved) -> NewImage {
+        NewImage {
+            slug: slug.parse().expect("a slug"),
+            display_name: slug.to_owned(),
+            status: Status::Active,
+            driver_strategy: Strategy::None,
+            source: resolved.source.clone(),
+            resolved: Some(resolved.clone()),
+            compatible_skus: vec![SKU.to_owned()],
+            boot_timeout_seconds: 60,
+            readiness_checks: Vec::new(),
+        }
     }
 
     pub async fn count(&self, table: &'static str) -> i64 {
