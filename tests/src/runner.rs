@@ -6,7 +6,8 @@
 //!
 //! With `GPUAAS_TEST_SECONDS` a run ends in that time: a test is begun only if its usual time still fits, and what is
 //! left out is named. `GPUAAS_TEST_TURN` is the number of such a run: each begins a few tests after the one that the
-//! run before began with, so that a few runs in turn reach every test.
+//! run before began with, so that a few runs in turn reach every test. Every other one begins with one of the longest: these
+//! would not fit into what others leave.
 //!
 //! A test that takes [`TIMEOUT_FACTOR`] times its usual time has failed, and ends the run. So does the end of what tests share.
 //! A run that is ended ends everything that tests have started, the system with its hosts too.
@@ -27,6 +28,8 @@ const SECONDS: &str = "GPUAAS_TEST_SECONDS";
 const TURN: &str = "GPUAAS_TEST_TURN";
 /// How many tests a turn begins after the one before it.
 const STEP: u64 = 7;
+/// What usually takes so many seconds is begun first, or never in a run that ends early.
+const LONG: u64 = 60;
 /// How many times its usual time a test may take, with [`GRACE`] on top: a machine may be slow, a test may not hang.
 const TIMEOUT_FACTOR: u32 = 4;
 const GRACE: Duration = Duration::from_secs(180);
@@ -208,10 +211,22 @@ fn lanes(cases: Vec<Case>, turn: u64) -> [Vec<Case>; 2] {
         .into_iter()
         .partition(|case| case.place == Place::System);
     [system, host].map(|mut lane| {
-        let first = turn * STEP % u64::try_from(lane.len().max(1)).unwrap_or(u64::MAX);
-        lane.rotate_left(usize::try_from(first).unwrap_or_default());
+        let first = nth(turn * STEP, lane.len());
+        lane.rotate_left(first);
+        let long: Vec<usize> = (0..lane.len())
+            .filter(|at| lane[*at].usual >= LONG)
+            .collect();
+        if turn % 2 == 1 && !long.is_empty() {
+            lane[..=long[nth(turn / 2, long.len())]].rotate_right(1);
+        }
         lane
     })
+}
+
+/// Which of so many a number means.
+fn nth(number: u64, of: usize) -> usize {
+    let of = u64::try_from(of.max(1)).unwrap_or(u64::MAX);
+    usize::try_from(number % of).unwrap_or_default()
 }
 
 /// Longest time between two looks at what runs.
@@ -373,18 +388,18 @@ mod tests {
 
     use super::*;
 
-    fn case(name: &str, place: Place) -> Case {
-        Case::new(&format!("it::{name}"), place, 300, async || {})
+    fn case(name: &str, place: Place, usual: u64) -> Case {
+        Case::new(&format!("it::{name}"), place, usual, async || {})
     }
 
     #[test]
     fn every_test_of_a_place_is_the_first_of_some_turn() {
         for turn in 0..6 {
             let cases = vec![
-                case("a", Place::System),
-                case("b", Place::System),
-                case("c", Place::System),
-                case("x", Place::Host),
+                case("a", Place::System, LONG - 1),
+                case("b", Place::System, LONG - 1),
+                case("c", Place::System, LONG - 1),
+                case("x", Place::Host, LONG),
             ];
             let [system, host] = lanes(cases, 20_780 + turn);
             let names: Vec<&str> = system.iter().map(|case| &*case.name).collect();
@@ -397,6 +412,25 @@ mod tests {
             assert_eq!(host.len(), 1);
         }
         assert!(lanes(Vec::new(), 3).iter().all(Vec::is_empty));
+    }
+
+    #[test]
+    fn every_long_test_is_the_first_of_some_turn() {
+        let first = |turn| {
+            let cases = ["a", "b", "c", "d", "e"].map(|name| {
+                let more = u64::from(matches!(name, "b" | "e"));
+                case(name, Place::System, LONG - 1 + more)
+            });
+            let [system, _] = lanes(cases.into(), turn);
+            assert_eq!(system.len(), 5);
+            system[0].name.clone()
+        };
+        let turns: Vec<u64> = (0..40).collect();
+        let of = |parity| turns.iter().filter(move |turn| **turn % 2 == parity);
+        let odd: std::collections::BTreeSet<String> = of(1).map(|turn| first(*turn)).collect();
+        assert_eq!(odd.into_iter().collect::<Vec<_>>(), ["b", "e"]);
+        let even: std::collections::BTreeSet<String> = of(0).map(|turn| first(*turn)).collect();
+        assert_eq!(even.len(), 5);
     }
 
     #[test]
@@ -445,9 +479,9 @@ mod tests {
     #[test]
     fn the_lane_of_the_lab_host_takes_the_last_of_the_system_while_many_wait() {
         let run = idle();
-        let system = ["a", "b", "c"].map(|name| case(name, Place::System));
+        let system = ["a", "b", "c"].map(|name| case(name, Place::System, WORTH));
         locked(&run.lanes[0]).extend(system);
-        locked(&run.lanes[1]).push_back(case("x", Place::Host));
+        locked(&run.lanes[1]).push_back(case("x", Place::Host, WORTH));
         let next = |number| run.next(number).map(|case| case.name);
         assert_eq!(next(1).as_deref(), Some("x"));
         assert_eq!(next(1).as_deref(), Some("c"));
@@ -456,8 +490,7 @@ mod tests {
         assert_eq!(next(1), None);
         assert_eq!(next(0).as_deref(), Some("b"));
         // two short ones are worth no second system
-        let mut short = ["d", "e"].map(|name| case(name, Place::System));
-        short.iter_mut().for_each(|case| case.usual = WORTH / 3);
+        let short = ["d", "e"].map(|name| case(name, Place::System, WORTH / 3));
         locked(&run.lanes[0]).extend(short);
         assert_eq!(next(1), None);
         assert_eq!(next(0).as_deref(), Some("d"));
