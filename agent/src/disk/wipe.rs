@@ -19,6 +19,8 @@ use crate::settings::Wipe as Settings;
 
 /// Written between two notes of an overwrite: what a crash costs at most.
 const NOTE_EVERY: u64 = 1 << 30;
+/// Zeroes that the device writes at one command's word, with a note after each.
+const ZEROES_AT_ONCE: u64 = 16 << 30;
 /// Most of what a site's command prints that is retained, in characters of its end.
 const SITE_OUTPUT: usize = 2000;
 
@@ -161,8 +163,13 @@ impl Wiper for HostWiper {
         match method.zero {
             Zero::Discard => discard(device.as_os_str(), &[], job.limit).await?,
             Zero::WriteZeroes => {
-                log.progress(0, "the device writes zeroes");
-                discard(device.as_os_str(), &["--zeroout"], job.limit).await?;
+                let reached = |offset| {
+                    log.note(at(offset))?;
+                    log.progress(percent(offset, disk.bytes()), "the device writes zeroes");
+                    Ok(())
+                };
+                log.progress(percent(from, disk.bytes()), "the device writes zeroes");
+                zero_out(disk, from, ZEROES_AT_ONCE, job.limit, reached).await?;
             }
             Zero::Overwrite => write_zeroes(&job, from, |reached| log.note(at(reached))).await?,
         }
@@ -179,6 +186,34 @@ impl Wiper for HostWiper {
             how: format!("wiped by {name} {said}").trim_end().to_owned(),
         })
     }
+}
+
+/// Has the device write zeroes from an offset to its end, piece by piece. `reached` gets the offset after each.
+///
+/// # Errors
+/// The device does not write them; those of `reached`, and then it ends there.
+pub async fn zero_out(
+    disk: &ClaimedDisk,
+    from: u64,
+    piece: u64,
+    limit: Duration,
+    reached: impl Fn(u64) -> HostResult<()>,
+) -> HostResult<()> {
+    let (device, bytes) = (disk.device(), disk.bytes());
+    let mut at = from;
+    while at < bytes {
+        let length = piece.min(bytes - at);
+        let range = [format!("--offset={at}"), format!("--length={length}")];
+        let flags = ["--zeroout", &range[0], &range[1]];
+        discard(device.as_os_str(), &flags, limit).await?;
+        at += length;
+        reached(at)?;
+    }
+    Ok(())
+}
+
+fn percent(at: u64, of: u64) -> u32 {
+    u32::try_from(at * 100 / of.max(1)).unwrap_or(100)
 }
 
 async fn discard(device: &OsStr, flags: &[&str], limit: Duration) -> HostResult<()> {
@@ -271,8 +306,8 @@ async fn write_zeroes(
     while reached.changed().await.is_ok() {
         let at = *reached.borrow_and_update();
         note(at)?;
-        let percent = u32::try_from(at * 100 / bytes.max(1)).unwrap_or(100);
-        job.log.progress(percent, "writing zeroes over the disk");
+        job.log
+            .progress(percent(at, bytes), "writing zeroes over the disk");
     }
     let written = writing
         .await

@@ -7,10 +7,10 @@ use std::time::Duration;
 use gpuaas_agent::disk::claim::is_claimed_by_others;
 use gpuaas_agent::disk::method::{Method, Zero};
 use gpuaas_agent::disk::policy::WipePolicy;
-use gpuaas_agent::disk::wipe::{HostWiper, WipeJob, Wiped, Wiper as _};
+use gpuaas_agent::disk::wipe::{HostWiper, WipeJob, Wiped, Wiper as _, zero_out};
 use gpuaas_agent::disk::wipe_log::{Note, Stage, WipeLog};
 use gpuaas_agent::disk::{ClaimedDisk, DiskIdentity, DiskProbe, Intent, ProvenDisk};
-use gpuaas_agent::error::HostResult;
+use gpuaas_agent::error::{HostError, HostResult};
 use gpuaas_agent::host::root::HostRoot;
 use gpuaas_agent::ids::SlotId;
 use gpuaas_agent::image::clone::clone_image;
@@ -261,6 +261,41 @@ async fn p5_what_was_noted_of_an_erase_decides_whether_it_runs_again() {
         .await
         .expect("wiped");
     assert_eq!(runs(), 3);
+}
+
+/// What the device was asked to write is noted piece by piece, so that a crash costs one piece.
+#[tokio::test]
+async fn p5_d_75_zeroes_that_the_device_writes_go_on_where_they_were() {
+    const MIB: u64 = 1 << 20;
+    let disk = LoopDisk::attach();
+    let bytes = usize::try_from(LOOP_BYTES).expect("small");
+    std::fs::write(&disk.device, vec![7_u8; bytes]).expect("a device");
+    let proven = disk.prove(Intent::Wipe { touched: true }).await;
+    let claimed = disk.probe.claim(proven).await.expect("claimed");
+    let zeroes = || {
+        let content = std::fs::read(&disk.device).expect("a device");
+        let zero = content.iter().map(|byte| u64::from(*byte == 0));
+        (content[0], zero.sum::<u64>())
+    };
+    let noted = Mutex::new(Vec::new());
+    let reached = |at| {
+        noted.lock().expect("notes").push(at);
+        match at {
+            at if at == 5 * MIB => Err(HostError::internal("the journal cannot be written")),
+            _ => Ok(()),
+        }
+    };
+    let broken_off = zero_out(&claimed, 2 * MIB, 3 * MIB, MINUTE, reached).await;
+    assert!(broken_off.is_err());
+    assert_eq!(
+        zeroes(),
+        (7, 3 * MIB),
+        "nothing before the offset, and one piece"
+    );
+    let whole = zero_out(&claimed, 5 * MIB, 2 * MIB, MINUTE, reached).await;
+    whole.expect("written");
+    assert_eq!(*noted.lock().expect("notes"), [5 * MIB, 7 * MIB, 8 * MIB]);
+    assert_eq!(zeroes(), (7, 6 * MIB));
 }
 
 const MINUTE: Duration = Duration::from_secs(60);
