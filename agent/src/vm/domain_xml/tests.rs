@@ -145,6 +145,35 @@ fn gpu_slice() -> (DomainSpec, HostProfile) {
     (spec, profile)
 }
 
+/// So many GPUs of an eight-GPU host with their functions and disks; the first four are on the first socket.
+fn large(gpus: usize) -> (DomainSpec, HostProfile) {
+    const GPUS: [&str; 8] = ["1b", "43", "52", "61", "9d", "c3", "d1", "df"];
+    const CARDS: [&str; 8] = ["1a", "3c", "4d", "5e", "9c", "bf", "cc", "da"];
+    let (mut spec, profile) = gpu_slice();
+    let sockets = gpus.div_ceil(4);
+    spec.vcpus = u32::try_from(gpus * 20).unwrap();
+    spec.memory_mib = u32::try_from(gpus * 192 * 1024).unwrap();
+    spec.disks = (0..gpus)
+        .map(|disk| format!("/dev/nvme{disk}n1").into())
+        .collect();
+    spec.locality.window_bytes = 4 << 40;
+    spec.locality.cells.truncate(sockets);
+    for cell in &mut spec.locality.cells {
+        cell.vcpus = spec.vcpus / u32::try_from(sockets).unwrap();
+        cell.memory_mib = spec.memory_mib / u32::try_from(sockets).unwrap();
+        cell.distances.truncate(sockets);
+    }
+    let places = GPUS.iter().zip(CARDS).take(gpus).enumerate();
+    let functions = places.flat_map(|(slot, (gpu, card))| {
+        [format!("0000:{gpu}:00.0"), format!("0000:{card}:00.1")].map(|address| Function {
+            address: address.parse().unwrap(),
+            cell: Some(slot / 4),
+        })
+    });
+    spec.locality.functions = functions.collect();
+    (spec, profile)
+}
+
 /// Functions of the fabric are passed through beside the interface (J-10); a slice has whole GPUs (L-04).
 /// D-53
 #[test]
@@ -298,6 +327,8 @@ fn kinds() -> Vec<(&'static str, DomainSpec, HostProfile, Network)> {
         rescue: Some("/state/rescue/vm/disk.raw".into()),
         ..slice.clone()
     };
+    let (four_gpus, _) = large(4);
+    let (eight_gpus, _) = large(8);
     let (controllers, passing) = with_controllers();
     let rescued_beside = DomainSpec {
         rescue: Some("/state/rescue/vm/disk.raw".into()),
@@ -311,6 +342,8 @@ fn kinds() -> Vec<(&'static str, DomainSpec, HostProfile, Network)> {
         ("slice-on-a-linux-bridge", slice.clone(), kvm.clone(), linux),
         ("slice-emulated", slice, profile(), switch()),
         ("slice-one-socket", one_socket, kvm.clone(), switch()),
+        ("slice-four-gpus", four_gpus, kvm.clone(), switch()),
+        ("slice-eight-gpus", eight_gpus, kvm.clone(), switch()),
         (
             "slice-without-hugepages",
             without_hugepages,

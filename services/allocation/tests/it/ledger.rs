@@ -90,6 +90,7 @@ impl World {
                     .function(index.unsigned_abs() as usize)
                     .unwrap_or_default(),
                 gpu_module_id: self.host.module(index.unsigned_abs() as usize),
+                numa_node: self.host.numa_node(index),
                 nvme_device: disks[index.unsigned_abs() as usize].clone(),
                 storage_identity_kind: "lab_backing_file".into(),
                 nvme_bytes: DISK_BYTES.cast_signed(),

@@ -72,6 +72,43 @@ async fn done(platform: &Platform, id: Uuid, verb: &str, key: &str) -> pb::Alloc
     status(platform, id).await
 }
 
+/// Each VM is defined where the host says that its slot lies, at its launch and at each start.
+#[tokio::test]
+async fn d_47_a_vm_has_the_processors_and_memory_beside_its_slot() {
+    let platform = Platform::of(
+        World::with_sockets().await,
+        gpuaas_scheduler::Config::default(),
+        World::config(),
+    )
+    .await;
+    let world = &platform.world;
+    let id = active(&platform).await;
+    let held = world.host.state().await.holds;
+    let held = |slot: &Uuid| held.get(&slot.to_string()) == Some(&id.to_string());
+    let index = world.slot_ids.iter().position(held);
+    let (cpus, node, other) = match index.expect("one of the host's") % 2 {
+        0 => ("0-31,64-95", 0, "32-63"),
+        _ => ("32-63", 1, "0-31"),
+    };
+    let vm = status(&platform, id).await.vm;
+    let is_there = |when: &str| {
+        let xml = world.host.description(&vm).replace('\'', "\"");
+        for part in [
+            format!(r#"<vcpupin vcpu="0" cpuset="{cpus}"/>"#),
+            format!(r#"<emulatorpin cpuset="{cpus}"/>"#),
+            format!(r#"<memory mode="strict" nodeset="{node}"/>"#),
+            format!(r#"<memnode cellid="0" mode="strict" nodeset="{node}"/>"#),
+        ] {
+            assert!(xml.contains(&part), "{when}: {part} in {xml}");
+        }
+        assert!(!xml.contains(&format!("cpuset=\"{other}")), "{when}: {xml}");
+    };
+    is_there("launched");
+    done(&platform, id, "stop", "s1").await;
+    done(&platform, id, "start", "s2").await;
+    is_there("started");
+}
+
 #[tokio::test]
 async fn an_allocation_is_stopped_started_and_rebooted() {
     let platform = Platform::start().await;

@@ -75,6 +75,11 @@ impl World {
         Self::of(Host::new(SLOTS).await.with_functions()).await
     }
 
+    /// A world whose host has two processors, with every other slot at the second.
+    pub async fn with_sockets() -> Self {
+        Self::of(Host::new(SLOTS).await.with_sockets()).await
+    }
+
     async fn of(host: Host) -> Self {
         let db = TestDb::create().await;
         let folder = tempfile::tempdir().expect("a folder");

@@ -98,7 +98,7 @@ impl Host {
         symlink(node, folder.join("7")).expect("a link");
     }
 
-    fn write_root(&self, file: &str, text: &str) {
+    pub(super) fn write_root(&self, file: &str, text: &str) {
         let file = self.path("root").join(file);
         std::fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
         std::fs::write(file, text).expect("a file");

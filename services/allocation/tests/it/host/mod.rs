@@ -71,6 +71,8 @@ pub struct Host {
     board: bool,
     /// Each slot has a virtual function of the fabric.
     functions: bool,
+    /// Whether it has two processors, with every other slot at the second.
+    sockets: bool,
 }
 
 /// Module ids of a board's GPUs in the order of their slots: the first two are a pair.
@@ -148,6 +150,7 @@ impl Host {
             ingress: Mutex::default(),
             board: false,
             functions: false,
+            sockets: false,
             folder,
         };
         host.wait_for("dnsmasq", || host.path("dnsmasq.pid").exists())
@@ -160,6 +163,29 @@ impl Host {
         std::fs::create_dir(self.path("board")).expect("a folder");
         self.board = true;
         self
+    }
+
+    /// Gives it two processors, each with its own memory; every other slot lies at the second.
+    pub fn with_sockets(mut self) -> Self {
+        for (node, cpus, distance) in [(0, "0-31,64-95", "10 21"), (1, "32-63", "21 10")] {
+            let node = format!("sys/devices/system/node/node{node}");
+            self.write_root(&format!("{node}/cpulist"), &format!("{cpus}\n"));
+            self.write_root(&format!("{node}/distance"), &format!("{distance}\n"));
+        }
+        self.sockets = true;
+        self
+    }
+
+    /// NUMA node of a slot's devices.
+    pub fn numa_node(&self, index: i32) -> Option<i32> {
+        self.sockets.then_some(index % 2)
+    }
+
+    /// A VM as libvirt describes it.
+    pub fn description(&self, vm: &str) -> String {
+        let connection = virt::connect::Connect::open(Some(LIBVIRT)).expect("libvirt");
+        let domain = virt::domain::Domain::lookup_by_name(&connection, vm).expect("a domain");
+        domain.get_xml_desc(0).expect("a description")
     }
 
     /// Module id of a slot's GPU.
