@@ -1,8 +1,11 @@
 //! Parts of a lab host that are killed and come back as systemd would start them.
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use gpuaas_dev::lab::Lab;
 
+use crate::hold::Hold;
+use crate::system::TIMEOUT;
 use crate::until::until;
 
 /// Longest wait for a process that was killed to be gone.
@@ -82,6 +85,64 @@ impl Killed {
                 run("ip", &["addr", "replace", address, "dev", "ovsbr0"]);
             }
             run("ip", &["link", "set", "ovsbr0", "up"]);
+        }
+    }
+}
+
+/// A part that is killed while the host is in a step.
+pub type Kill = (Part, &'static str);
+
+/// Kills in steps of one operation that has not begun yet, in the order of its steps.
+pub struct Kills<'a> {
+    lab: &'a Lab,
+    left: &'a mut VecDeque<Kill>,
+    next: Option<(Part, Hold<'a>)>,
+}
+
+impl<'a> Kills<'a> {
+    /// Has the agent stay before the first of these steps.
+    pub fn order(lab: &'a Lab, left: &'a mut VecDeque<Kill>) -> Self {
+        let mut kills = Self {
+            lab,
+            left,
+            next: None,
+        };
+        kills.order_next();
+        kills
+    }
+
+    fn order_next(&mut self) {
+        let next = self.left.pop_front();
+        self.next = next.map(|(part, step)| (part, Hold::order(self.lab, step)));
+    }
+
+    /// Carries them out, as far as the operation comes before it has ended. What is left then is for another one.
+    ///
+    /// # Panics
+    /// When the operation neither comes to a step nor ends.
+    pub async fn carry_out(mut self, what: &str, vm: &str, has_ended: impl AsyncFn() -> bool) {
+        while let Some((part, hold)) = self.next.take() {
+            let what = format!("{what} before {}", hold.step);
+            let is_held = until(&what, 2 * TIMEOUT, async || {
+                let ended = has_ended().await;
+                match hold.is_held() {
+                    true => Some(true),
+                    false => ended.then_some(false),
+                }
+            });
+            if !is_held.await {
+                self.left.push_front((part, hold.step));
+                hold.take_back();
+                break;
+            }
+            let killed = part.kill(self.lab, vm).await;
+            println!("{what}: {part:?} is killed: {}", killed.is_some());
+            // the order of the next stop first: the agent goes on at once
+            self.order_next();
+            hold.let_go();
+            if let Some(killed) = killed {
+                killed.start(self.lab);
+            }
         }
     }
 }

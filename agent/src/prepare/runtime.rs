@@ -17,6 +17,7 @@ use crate::settings::Dhcp;
 /// It stays where the settings name it (D-96).
 const FABRIC_MANAGER: &str = "nvidia-fabricmanager.service";
 /// Services that hold GPUs or NVSwitches (I-104, D-59, D-96, INC-18).
+// partly D-59: the driver's modules stay loaded, and each device is taken from them alone
 pub const GPU_SERVICES: [&str; 4] = [
     "nvidia-persistenced.service",
     FABRIC_MANAGER,

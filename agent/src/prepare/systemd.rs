@@ -87,6 +87,7 @@ pub async fn enable_now(
 }
 
 /// The lines `unit=active` or `unit=NOT_ACTIVE` (A-153, I-221).
+// partly I-221: the fourth unit is called `gpuaas-slice-network-baseline` (CON-01)
 pub async fn states(machine: &Machine, names: &[&str]) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for name in names {

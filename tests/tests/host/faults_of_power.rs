@@ -11,8 +11,7 @@ use gpuaas_agent::journal::Kind;
 use gpuaas_agent::operation::steps_of;
 use gpuaas_dev::seed;
 use gpuaas_tests::api::text;
-use gpuaas_tests::hold::Hold;
-use gpuaas_tests::parts::Part;
+use gpuaas_tests::parts::{Kill, Kills, Part};
 use gpuaas_tests::runner::{Case, Place};
 use gpuaas_tests::system::{System, TIMEOUT};
 use gpuaas_tests::until::{until, until_ok};
@@ -77,9 +76,6 @@ const UNRESCUE: Change = Change {
 };
 /// In an order in which each begins where the one before it ends.
 const CHANGES: [Change; 5] = [STOP, START, REBOOT, RESCUE, UNRESCUE];
-
-/// A part that is killed while the host is in a step.
-type Kill = (Part, &'static str);
 
 /// One of each: those that come in one line are met by the same change.
 const ONE_OF_EACH: [(Change, &[Kill]); 9] = [
@@ -254,33 +250,10 @@ impl Life<'_> {
 
     /// Asks for a change and kills parts while the host is in these steps, as far as it comes. What is left then is for the next.
     async fn change(&self, change: Change, left: &mut VecDeque<Kill>) {
-        let lab = &self.system.hosts[0].lab;
-        let order = |(part, step): Kill| (part, Hold::order(lab, step));
-        let mut next = left.pop_front().map(order);
+        let kills = Kills::order(&self.system.hosts[0].lab, left);
         self.ask(change).await;
-        while let Some((part, hold)) = next.take() {
-            let what = format!("{} before {}", change.verb, hold.step);
-            let is_held = until(&what, 2 * TIMEOUT, async || {
-                let has_ended = self.power().await.is_some();
-                match hold.is_held() {
-                    true => Some(true),
-                    false => has_ended.then_some(false),
-                }
-            });
-            if !is_held.await {
-                left.push_front((part, hold.step));
-                hold.take_back();
-                break;
-            }
-            let killed = part.kill(lab, &self.vm).await;
-            println!("{what}: {part:?} is killed: {}", killed.is_some());
-            // the order of the next stop first: the agent goes on at once
-            next = left.pop_front().map(order);
-            hold.let_go();
-            if let Some(killed) = killed {
-                killed.start(lab);
-            }
-        }
+        let has_ended = async || self.power().await.is_some();
+        kills.carry_out(change.verb, &self.vm, has_ended).await;
         let last = self.ended(change).await;
         self.agreed(change, &last).await;
     }

@@ -11,6 +11,7 @@ mod dev_host;
 mod dev_stack;
 mod docs;
 mod drift;
+mod faults_of_launch;
 mod faults_of_power;
 mod hosts;
 mod identity;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         broken::cases(),
         parity::cases(),
         power::cases(),
+        faults_of_launch::cases(),
         faults_of_power::cases(),
         terminal::cases(),
         kills::cases(kills::Which::OneOfEach),

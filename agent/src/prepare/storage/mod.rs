@@ -10,6 +10,8 @@
 //! A disk looks raw as soon as its signatures are gone, long before its content is. So that it was begun is noted before the
 //! first of them goes ([`begun`]), and the note goes once the disk is proven raw: whoever repeats a transition that was
 //! broken off erases such a disk to the end.
+// partly I-118: without `--force`, which is what let the prototype erase a mounted child
+// partly I-119: without `-f`, for the same reason
 mod begun;
 mod domains;
 mod done;

@@ -1,9 +1,12 @@
 //! The storage transition: the only command that erases.
 use std::collections::BTreeMap;
 use std::fs;
+use std::process::Command;
 
 use gpuaas_agent::host::root::HostRoot;
 use gpuaas_agent::prepare::storage::manifests;
+use gpuaas_agent::recorded::Recorded;
+use gpuaas_proto::gpuaas::agent::v1::TopologyReport;
 
 use super::{Host, Ran, SLOT, TestHost, good};
 use crate::recorded::tree::CORNERS;
@@ -149,8 +152,44 @@ fn i_118_i_122_a_device_manager_that_holds_a_disk_for_a_moment_is_waited_for() {
     assert!(ran.text.contains("storage_mode=slice"), "{}", ran.text);
 }
 
+/// Discovery refuses a disk that the host shares out until the transition has taken it over, and then tells its record.
+/// D-36
+#[tokio::test]
+async fn a_119_a_121_the_transition_with_its_record_makes_a_shared_disk_a_slots() {
+    let host = shared(|_| ());
+    let recorded = Recorded::open(good().recording).unwrap();
+    let discover = async || {
+        fs::remove_dir_all(recorded.tree()).unwrap();
+        let copied = Command::new("cp")
+            .arg("-a")
+            .args([host.path("/"), recorded.tree()])
+            .status();
+        assert!(copied.unwrap().success());
+        recorded.discover().await
+    };
+    let blocked = |report: &TopologyReport| -> Vec<u32> {
+        let blocked = report
+            .candidates
+            .iter()
+            .filter(|one| !one.blockers.is_empty());
+        blocked.map(|one| one.slot_index).collect()
+    };
+    let taken_over = |report: &TopologyReport| -> Vec<String> {
+        let devices = report.inspected_devices.iter();
+        let told = devices.filter(|one| !one.storage_transition_manifest.is_empty());
+        told.map(|one| one.device.clone()).collect()
+    };
+    let before = discover().await;
+    assert_eq!(blocked(&before), [0, 1]);
+    assert_eq!(taken_over(&before), Vec::<String>::new());
+    let ran = host.run(&APPLY);
+    assert_eq!(ran.code, 0, "{}", ran.text);
+    let after = discover().await;
+    assert_eq!(blocked(&after), Vec::<u32>::new());
+    assert_eq!(taken_over(&after), [by_id(0), by_id(1)]);
+}
+
 /// What was mounted is unmounted, by the approved profile alone (I-116, GAP-03).
-/// the transition, with its record, is what lifts what stands against a disk.
 #[test]
 fn i_115_i_122_approved_disks_are_raw_afterwards_and_a_second_run_changes_nothing() {
     let host = shared(|_| ());

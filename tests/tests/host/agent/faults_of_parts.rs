@@ -29,6 +29,7 @@ pub fn cases() -> Vec<Case> {
         p5_dnsmasq_is_killed_in_a_step: 15 * lives,
         p5_the_switch_is_killed_in_a_step: 15 * lives,
         p5_libvirtd_is_killed_in_a_repair: 20 * lives,
+        p5_the_vm_is_killed_in_a_repair: 20 * lives,
         p5_dnsmasq_is_killed_in_a_repair: 15 * lives,
         p5_the_switch_is_killed_in_a_repair: 20 * lives,
         d_10_an_agent_that_stood_still_beyond_its_lease_goes_on_and_is_fenced: 15,
@@ -49,6 +50,8 @@ fn steps_of_kills(part: Part, kind: Kind) -> VecDeque<&'static str> {
         return steps_of(kind).iter().map(|step| step.name).collect();
     }
     let one = match (part, kind) {
+        // the clean-up before it has ended the VM
+        (Part::Qemu, Kind::RepairSlot) => return VecDeque::new(),
         (Part::Libvirt, Kind::Provision) => "define",
         (Part::Libvirt, Kind::RepairSlot) => "prove_disk",
         (Part::Libvirt, _) => "undefine",
@@ -220,6 +223,10 @@ async fn killed_in_its_repair(part: Part) {
 
 async fn p5_libvirtd_is_killed_in_a_repair() {
     killed_in_its_repair(Part::Libvirt).await;
+}
+
+async fn p5_the_vm_is_killed_in_a_repair() {
+    killed_in_its_repair(Part::Qemu).await;
 }
 
 async fn p5_dnsmasq_is_killed_in_a_repair() {
