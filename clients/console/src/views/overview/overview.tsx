@@ -5,6 +5,7 @@ import { useHealthEvents } from "../../api/catalog";
 import { useQuotas, useUsage } from "../../api/queries";
 import type { Allocation } from "../../api/types";
 import { type ById, useAllocationsWatch } from "../../api/watches";
+import { nameOf } from "../../lib/allocation-name";
 import { type Amount, amountOf, sum, times } from "../../lib/money";
 import { plural, sentence } from "../../lib/text";
 import { projectOf, useProjectMay } from "../../session/roles";
@@ -18,6 +19,7 @@ import { Table } from "../../ui/table";
 import { LiveMark, WatchProblem } from "../../watch/live";
 import Granted from "../allocations/granted";
 import { StateBadge, isEnded } from "../allocations/state";
+import { Suspended } from "../project/suspended";
 import { partsOf, quotasOf } from "../usage/quotas";
 import { What, whoOf } from "../activity/row";
 import { Named } from "./named";
@@ -56,7 +58,7 @@ function Running({ view }: { view: ById<Allocation> }) {
           <tr key={allocation.id}>
             <td className="tight">
               <Link href={`/allocations/${allocation.id}`} className="row-name">
-                {allocation.config?.name}
+                {nameOf(allocation)}
               </Link>{" "}
               {allocation.status?.lab && <LabMark />}
             </td>
@@ -210,6 +212,7 @@ export default function Overview() {
         </>
       }
     >
+      <Suspended />
       <WatchProblem watched={watched} />
       <div className="columns">
         {mayRead && (
