@@ -202,6 +202,16 @@ export function useOrganisations() {
   });
 }
 
+/** One of them. */
+export function useOrganisation(organisation_id: string) {
+  return useQuery({
+    queryKey: ["organisations", organisation_id],
+    enabled: organisation_id !== "",
+    refetchInterval: STATE_MS,
+    queryFn: () => unwrap(client.GET("/api/v1/organisations/{organisation_id}", { params: { path: { organisation_id } } })),
+  });
+}
+
 /** All projects with their state, for operators. */
 export function useTenantProjects() {
   return useQuery({
@@ -227,7 +237,7 @@ export function useCreateProject() {
 }
 
 export function useOrganisationState() {
-  return useChange(["organisations", "all-projects"], ({ id: organisation_id = "", etag, verb, reason }: Organisation & { verb: StateVerb; reason: string }) =>
+  return useChange(["organisations", "own-organisations", "all-projects", "tenant-project"], ({ id: organisation_id = "", etag, verb, reason }: Organisation & { verb: StateVerb; reason: string }) =>
     unwrap(client.POST(`/api/v1/admin/organisations/{organisation_id}:${verb}`, { params: { path: { organisation_id } }, body: verb === "resume" ? { etag } : { etag, reason } })),
   );
 }

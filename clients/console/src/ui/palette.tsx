@@ -5,7 +5,7 @@ import { useLocation } from "wouter";
 import { usePlacements } from "../api/queries";
 import { useAllocationsWatch } from "../api/watches";
 import { may, useMay } from "../session/rights";
-import { projectOf } from "../session/roles";
+import { projectOf, roleMay } from "../session/roles";
 import { chooseProject, useSession } from "../session/session";
 import { MODAL } from "./modal";
 import { PLATFORM, placesFor } from "./nav";
@@ -39,6 +39,7 @@ function Found({ nodes, close }: { nodes: { id: string; hostname: string }[]; cl
       ...Object.values(allocations ?? {}).map((one) => ({ ...allocationCommand(one), run: go(`/allocations/${one.id}`) })),
       ...nodes.map(({ id, hostname }) => ({ key: id, title: hostname, kind: "Node", also: id, run: go(`/admin/nodes/${id}`) })),
       ...projectCommands(projects).map(({ id, ...command }) => ({ ...command, run: () => chooseProject(id) })),
+      ...(roleMay(session && projectOf(session)?.role, "read") ? [{ key: "health-events", title: "Health events", kind: "Page", also: "gpu unhealthy degraded failed repair", run: go("/health-events") }] : []),
       { key: "reference", title: "API reference", kind: "Page", also: "openapi help documentation", run: () => location.assign("/reference") },
       ...(["light", "system", "dark"] as const).map((theme) => ({ key: theme, title: `${theme.charAt(0).toUpperCase()}${theme.slice(1)} theme`, kind: "Setting", run: () => chooseTheme(theme) })),
     ];
