@@ -26,6 +26,8 @@ const ProjectPage = lazy(() => import("./views/project/project"));
 const Join = lazy(() => import("./views/project/join"));
 const Principals = lazy(() => import("./views/principals/principals"));
 const Tenants = lazy(() => import("./views/tenants/tenants"));
+const TenantOrganisation = lazy(() => import("./views/tenants/organisation"));
+const TenantProjectPage = lazy(() => import("./views/tenants/project"));
 const TerminalSessions = lazy(() => import("./views/operations/terminals"));
 const AuditTrail = lazy(() => import("./views/audit/audit"));
 const Catalog = lazy(() => import("./views/catalog/catalog"));
@@ -34,6 +36,7 @@ const Granted = lazy(() => import("./views/allocations/granted"));
 const AllocationView = lazy(() => import("./views/allocations/detail"));
 const Launch = lazy(() => import("./views/launch/launch"));
 const ActivityPage = lazy(() => import("./views/activity/activity"));
+const HealthEvents = lazy(() => import("./views/health/health"));
 const Usage = lazy(() => import("./views/usage/usage"));
 const ReservationList = lazy(() => import("./views/reservations/list"));
 const Reserve = lazy(() => import("./views/reservations/create"));
@@ -104,6 +107,7 @@ function Views() {
             <Route path="/reservations/new"><ForRole title="Reserve GPUs" right="write"><Reserve side="project" /></ForRole></Route>
             <Route path="/reservations/:id">{({ id }) => <ReservationView key={id} side="project" id={id} />}</Route>
             <Route path="/activity"><ForRole title="Activity" right="read"><ActivityPage /></ForRole></Route>
+            <Route path="/health-events"><ForRole title="Health events" right="read"><HealthEvents /></ForRole></Route>
             <Route path="/usage" component={Usage} />
             <Route path="/keys" component={SshKeys} />
             <Route path="/api-keys"><ForRole title="API keys" right="read" platform="read"><ApiKeys /></ForRole></Route>
@@ -118,6 +122,8 @@ function Views() {
             <Route path="/admin/terminals" component={TerminalSessions} />
             <Route path="/admin/audit" component={AuditTrail} />
             <Route path="/admin/organisations" component={Tenants} />
+            <Route path="/admin/organisations/:id">{({ id }) => <TenantOrganisation key={id} id={id} />}</Route>
+            <Route path="/admin/projects/:id">{({ id }) => <TenantProjectPage key={id} id={id} />}</Route>
             <Route path="/admin/principals" component={Principals} />
             <Route path="/admin/nodes" component={NodeList} />
             <Route path="/admin/nodes/:id">{({ id }) => <NodeView key={id} id={id} />}</Route>

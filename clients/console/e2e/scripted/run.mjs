@@ -6,6 +6,7 @@ import { audit, auditAnswers } from "./audit.mjs";
 import { dialogs } from "./dialogs.mjs";
 import { enrolment } from "./enrolment.mjs";
 import { fleetAnswers } from "./fleet.mjs";
+import { names } from "./names.mjs";
 import { narrow } from "./narrow.mjs";
 import { outside } from "./outside.mjs";
 import { reference } from "./reference.mjs";
@@ -13,6 +14,7 @@ import { roles } from "./roles.mjs";
 import { tenants } from "./tenants.mjs";
 import { pages } from "./pages.mjs";
 import { play } from "./server.mjs";
+import { suspension } from "./suspension.mjs";
 import { sweep } from "./sweep.mjs";
 import { ACME, answers, projects } from "./world.mjs";
 
@@ -93,6 +95,8 @@ try {
   await roles(tools);
   await pages(tools);
   await tenants(tools);
+  await suspension(tools);
+  await names(tools);
   await dialogs(tools);
   await narrow(tools);
   await outside(tools);

@@ -1,5 +1,5 @@
 // Every page at every size, light and dark.
-import { allocationId, failed, nodeId } from "./world.mjs";
+import { ACME, VISION, allocationId, failed, nodeId } from "./world.mjs";
 import { reservationId, rolloutId } from "./fleet.mjs";
 
 const SIZES = [
@@ -10,7 +10,7 @@ const SIZES = [
 ];
 const node = `/admin/nodes/${nodeId(1)}`;
 const PAGES = [
-  ["/overview", "/allocations", `/allocations/${allocationId(1)}`, `/allocations/${failed.id}`, "/launch", "/reservations", "/reservations/new", `/reservations/${reservationId}`, "/activity", "/usage", "/keys", "/api-keys"],
+  ["/overview", "/allocations", `/allocations/${allocationId(1)}`, `/allocations/${failed.id}`, "/launch", "/reservations", "/reservations/new", `/reservations/${reservationId}`, "/activity", "/health-events", "/usage", "/keys", "/api-keys"],
   ["", "invitations", "access", "webhooks", "settings"].map((tab) => `/project?tab=${tab}`),
   ["", "invitations", "projects", "groups", "scim", "webhooks", "settings"].map((tab) => `/organisation?tab=${tab}`),
   ["/admin", "/admin/allocations", `/admin/allocations/${allocationId(1)}`, "/admin/nodes", "/admin/nodes?view=table", "/admin/agent-rollouts", `/admin/agent-rollouts/${rolloutId}`],
@@ -18,7 +18,7 @@ const PAGES = [
   ["history", "queue", "defragmentation", "baremetal"].map((tab) => `/admin/capacity?tab=${tab}`),
   ["/admin/reservations", "/admin/reservations/new", `/admin/reservations/${reservationId}`],
   ["", "skus", "prices", "images"].map((tab) => `/admin/catalog?tab=${tab}`),
-  ["/admin/quotas", "/admin/organisations", "/admin/principals", "/admin/terminals", "/admin/audit", "/join", "/no-such-page"],
+  ["/admin/quotas", "/admin/organisations", `/admin/organisations/${ACME}`, `/admin/projects/${VISION}`, "/admin/principals", "/admin/terminals", "/admin/audit", "/join", "/no-such-page"],
 ].flat();
 
 export async function sweep({ assert, page, server, test, signIn, take, wide, accessible }) {

@@ -125,15 +125,6 @@ export function useFleetNodes() {
   });
 }
 
-/** Times in which GPUs of the project were not healthy, newest first. */
-export function useHealthEvents(project_id: string) {
-  return useQuery({
-    queryKey: ["health-events", project_id],
-    queryFn: () => unwrap(client.GET("/api/v1/health-events", { params: { query: { project_id, page_size: 20 } } })).then(({ events = [] }) => events),
-    refetchInterval: CALM_MS,
-  });
-}
-
 export interface NewNode {
   hostname: string;
   region_code: string;

@@ -152,11 +152,14 @@ export function useAccept() {
   return useChange(["members", "projects"], (token: string) => unwrap(client.POST("/api/v1/invitations:accept", { body: { token } })));
 }
 
-export function useTenantProject() {
-  const project_id = useProjectId();
+/** States change while a page is open. */
+const STATE_MS = 60_000;
+
+export function useTenantProject(project_id: string) {
   return useQuery({
     queryKey: ["tenant-project", project_id],
     enabled: project_id !== "",
+    refetchInterval: STATE_MS,
     queryFn: () => unwrap(client.GET("/api/v1/projects/{project_id}", { params: { path: { project_id } } })),
   });
 }
@@ -176,10 +179,11 @@ export function useRenameProject() {
   );
 }
 
-/** The organisations that the caller is a member of, or has a project in. */
-export function useOwnOrganisations() {
+/** The organisations that the caller is a member of, or has a project in; while `wanted`. */
+export function useOwnOrganisations(wanted = true) {
   return useQuery({
     queryKey: ["own-organisations"],
+    enabled: wanted,
     queryFn: () => everyPage((page_token) => unwrap(client.GET("/api/v1/organisations", { params: { query: { page_size: WHOLE, page_token } } })).then(({ organisations: items = [], next_page_token: next }) => ({ items, next }))),
   });
 }
@@ -195,6 +199,16 @@ export function useOrganisations() {
   return useQuery({
     queryKey: ["organisations"],
     queryFn: () => everyPage((page_token) => unwrap(client.GET("/api/v1/admin/organisations", { params: { query: { page_size: WHOLE, page_token } } })).then(({ organisations: items = [], next_page_token: next }) => ({ items, next }))),
+  });
+}
+
+/** One of them. */
+export function useOrganisation(organisation_id: string) {
+  return useQuery({
+    queryKey: ["organisations", organisation_id],
+    enabled: organisation_id !== "",
+    refetchInterval: STATE_MS,
+    queryFn: () => unwrap(client.GET("/api/v1/organisations/{organisation_id}", { params: { path: { organisation_id } } })),
   });
 }
 
@@ -223,7 +237,7 @@ export function useCreateProject() {
 }
 
 export function useOrganisationState() {
-  return useChange(["organisations", "all-projects"], ({ id: organisation_id = "", etag, verb, reason }: Organisation & { verb: StateVerb; reason: string }) =>
+  return useChange(["organisations", "own-organisations", "all-projects", "tenant-project"], ({ id: organisation_id = "", etag, verb, reason }: Organisation & { verb: StateVerb; reason: string }) =>
     unwrap(client.POST(`/api/v1/admin/organisations/{organisation_id}:${verb}`, { params: { path: { organisation_id } }, body: verb === "resume" ? { etag } : { etag, reason } })),
   );
 }

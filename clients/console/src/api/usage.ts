@@ -1,7 +1,11 @@
 /** Usage of one project or of several. */
-import { useQueries } from "@tanstack/react-query";
+import { keepPreviousData, useQueries } from "@tanstack/react-query";
+import { nameOf } from "../lib/allocation-name";
 import { type Amount, amountOf, sum } from "../lib/money";
+import { roleMay } from "../session/roles";
+import type { Project } from "../session/session";
 import { client, unwrap } from "./client";
+import { WHOLE, everyPage } from "./pages";
 import type { UsageInterval } from "./types";
 
 const PAGE = 200;
@@ -36,6 +40,30 @@ export function useUsageOf(projects: string[]) {
     }),
   });
   return found;
+}
+
+/** What is read of the allocations of a project to name them, those that have ended, too. */
+const NAMES = "allocations.id,allocations.display_name,allocations.config.name,next_page_token";
+
+async function namesIn(project_id: string): Promise<[string, string][]> {
+  const all = await everyPage((page_token) =>
+    unwrap(client.GET("/api/v1/allocations", { params: { query: { project_id, include_ended: true, page_size: WHOLE, page_token, read_mask: NAMES } } })).then(({ allocations: items = [], next_page_token: next }) => ({ items, next })),
+  );
+  return all.map((one) => [one.id ?? "", nameOf(one)]);
+}
+
+/**
+ * What the allocations of usage are called, by their ids; without those that cannot be read, as by the role billing. The names
+ * of a project are asked for anew when an allocation of it is used for the first time.
+ */
+export function useNamesOf(projects: Project[], intervals: UsageInterval[]): { names: Map<string, string>; isLoading: boolean } {
+  return useQueries({
+    queries: projects.map(({ id, role }) => {
+      const used = new Set(intervals.filter(({ project_id }) => project_id === id).map(({ allocation_id }) => allocation_id));
+      return { queryKey: ["allocations", id, "names", used.size], enabled: used.size > 0 && roleMay(role, "read"), queryFn: () => namesIn(id), placeholderData: keepPreviousData };
+    }),
+    combine: (results) => ({ names: new Map(results.flatMap(({ data }) => data ?? [])), isLoading: results.some(({ isLoading }) => isLoading) }),
+  });
 }
 
 type ServerTotal = NonNullable<Awaited<ReturnType<typeof allOf>>["totals"]>[number];

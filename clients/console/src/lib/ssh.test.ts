@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { keyProblem, keysOf, knownHosts, sshCommand } from "./ssh";
+import { keyProblem, keyText, keysOf, knownHosts, sshCommand } from "./ssh";
 
 const KEY = `ssh-ed25519 ${"A".repeat(68)} me@example.com`;
 
@@ -12,6 +12,11 @@ describe("ssh", () => {
     expect(keyProblem(KEY)).toBeUndefined();
     expect(keyProblem("-----BEGIN OPENSSH PRIVATE KEY-----")).toContain("private");
     expect(keyProblem("ssh-ed25519 AAAA")).toContain("not an OpenSSH public key");
+  });
+
+  it("tells a key from others by its kind, its end and its comment", () => {
+    expect(keyText(KEY)).toBe("ssh-ed25519 …AAAAAAAA me@example.com");
+    expect(keyText(KEY.replace(" me@example.com", ""))).toBe("ssh-ed25519 …AAAAAAAA");
   });
 
   it("names the port only when it is not the usual one", () => {

@@ -14,6 +14,12 @@ export function keyProblem(line: string): string | undefined {
   return KEY.test(line) ? undefined : `“${line.slice(0, 24)}${line.length > 24 ? "…" : ""}” is not an OpenSSH public key.`;
 }
 
+/** A public key as people tell it from others: its kind, its end and its comment. */
+export function keyText(key: string): string {
+  const [kind = "", body = "", ...comment] = key.split(" ");
+  return [kind, `…${body.slice(-8)}`, ...comment].join(" ").trim();
+}
+
 export function sshCommand(access: Access): string {
   const port = access.ssh_host_port ?? 22;
   return `ssh ${port === 22 ? "" : `-p ${port} `}${access.guest_user}@${access.ssh_host}`;

@@ -6,7 +6,7 @@ const RIGHTS: Right[] = ["read", "operate", "manage"];
 const rightsOf = (platform_role?: PlatformRole) => RIGHTS.filter((right) => may(callerOf({ principal: "user:a", platform_role }).platformRole, right));
 
 it("the owner of a pasted token has the role that the server says, with its projects", () => {
-  const projects = [{ id: "p1", slug: "ml", role: "viewer" as const, organisation_id: "o1" }];
+  const projects = [{ id: "p1", slug: "ml", role: "viewer" as const, organisation_id: "o1", organisation: "acme" }];
   const organisations = [{ id: "o1", slug: "acme", role: "owner" as const }];
   expect(callerOf({ principal: "user:a", projects, organisations })).toEqual({ principal: "user:a", platformRole: "unspecified", projects, organisations });
   expect(callerOf({ principal: "user:b", platform_role: "operator" })).toEqual({ principal: "user:b", platformRole: "operator", projects: [], organisations: [] });

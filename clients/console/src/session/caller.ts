@@ -8,7 +8,7 @@ import type { OwnOrganisation, Project } from "./session";
 interface Answer {
   principal?: string;
   platform_role?: PlatformRole;
-  projects?: { id?: string; slug?: string; role?: MemberRole; organisation_id?: string }[];
+  projects?: { id?: string; slug?: string; role?: MemberRole; organisation_id?: string; organisation?: string }[];
   organisations?: { id?: string; slug?: string; role?: MemberRole }[];
 }
 
@@ -21,7 +21,7 @@ export interface Caller {
 
 export function callerOf({ principal = "", platform_role = "unspecified", projects = [], organisations = [] }: Answer): Caller {
   const named = ({ id = "", slug = "", role = "unspecified" }: { id?: string; slug?: string; role?: MemberRole }) => ({ id, slug, role });
-  const owned = projects.map(({ organisation_id, ...project }) => ({ ...named(project), ...(organisation_id && { organisation_id }) }));
+  const owned = projects.map(({ organisation_id, organisation, ...project }) => ({ ...named(project), ...(organisation_id && { organisation_id }), ...(organisation && { organisation }) }));
   return { principal, platformRole: platform_role, projects: owned, organisations: organisations.map(named) };
 }
 

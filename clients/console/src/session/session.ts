@@ -14,6 +14,8 @@ export interface Project {
   role?: MemberRole;
   /** Id of its organisation; missing in a session that does not know it. */
   organisation_id?: string;
+  /** Slug of its organisation; missing in a session that does not know it. */
+  organisation?: string;
 }
 
 /** An organisation that who is signed in is a member of. */

@@ -1,4 +1,8 @@
 /** What the command palette offers for a text. Pure. */
+import type { Allocation } from "../api/types";
+import { nameOf } from "../lib/allocation-name";
+import { projectNames } from "../lib/project-name";
+import type { Project } from "../session/session";
 
 export interface Command {
   /** Unique. */
@@ -10,6 +14,18 @@ export interface Command {
   also?: string;
 }
 
+/** An allocation, found by both of its names. */
+export function allocationCommand(allocation: Allocation): Command {
+  const { id = "", config } = allocation;
+  return { key: id, title: nameOf(allocation), kind: "Allocation", also: `${config?.name} ${id} ${config?.sku} ${config?.image}` };
+}
+
+/** The projects to switch to, found by their organisations too. */
+export function projectCommands(projects: Project[]): (Command & { id: string })[] {
+  const names = projectNames(projects);
+  return projects.map(({ id, slug, organisation = "" }) => ({ id, key: `project ${id}`, title: names.get(id) ?? slug, kind: "Project", also: `switch to ${organisation} ${id}` }));
+}
+
 /** How well a text fits: 0 is best; nothing when a word of it is missing. */
 function rankOf({ title, also = "", kind }: Command, words: string[]): number | undefined {
   const name = title.toLowerCase();
@@ -17,7 +33,7 @@ function rankOf({ title, also = "", kind }: Command, words: string[]): number | 
   if (!words.every((word) => all.includes(word))) return undefined;
   const [first = ""] = words;
   if (name.startsWith(first)) return 0;
-  if (name.split(/[\s-]+/).some((part) => part.startsWith(first))) return 1;
+  if (name.split(/[\s/-]+/).some((part) => part.startsWith(first))) return 1;
   return name.includes(first) ? 2 : 3;
 }
 

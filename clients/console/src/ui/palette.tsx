@@ -5,11 +5,11 @@ import { useLocation } from "wouter";
 import { usePlacements } from "../api/queries";
 import { useAllocationsWatch } from "../api/watches";
 import { may, useMay } from "../session/rights";
-import { projectOf } from "../session/roles";
+import { projectOf, roleMay } from "../session/roles";
 import { chooseProject, useSession } from "../session/session";
 import { MODAL } from "./modal";
 import { PLATFORM, placesFor } from "./nav";
-import { type Command, matching } from "./palette-match";
+import { type Command, allocationCommand, matching, projectCommands } from "./palette-match";
 import { chooseTheme } from "./theme";
 
 const MOST = 12;
@@ -36,9 +36,10 @@ function Found({ nodes, close }: { nodes: { id: string; hostname: string }[]; cl
     const projects = (session?.projects.length ?? 0) > 1 ? (session?.projects ?? []) : [];
     return [
       ...places.map(({ to, title }) => ({ key: to, title, kind: "Page", run: go(to) })),
-      ...Object.values(allocations ?? {}).map(({ id = "", config }) => ({ key: id, title: config?.name ?? id, kind: "Allocation", also: `${id} ${config?.sku} ${config?.image}`, run: go(`/allocations/${id}`) })),
+      ...Object.values(allocations ?? {}).map((one) => ({ ...allocationCommand(one), run: go(`/allocations/${one.id}`) })),
       ...nodes.map(({ id, hostname }) => ({ key: id, title: hostname, kind: "Node", also: id, run: go(`/admin/nodes/${id}`) })),
-      ...projects.map(({ id, slug }) => ({ key: `project ${id}`, title: slug, kind: "Project", also: `switch to ${id}`, run: () => chooseProject(id) })),
+      ...projectCommands(projects).map(({ id, ...command }) => ({ ...command, run: () => chooseProject(id) })),
+      ...(roleMay(session && projectOf(session)?.role, "read") ? [{ key: "health-events", title: "Health events", kind: "Page", also: "gpu unhealthy degraded failed repair", run: go("/health-events") }] : []),
       { key: "reference", title: "API reference", kind: "Page", also: "openapi help documentation", run: () => location.assign("/reference") },
       ...(["light", "system", "dark"] as const).map((theme) => ({ key: theme, title: `${theme.charAt(0).toUpperCase()}${theme.slice(1)} theme`, kind: "Setting", run: () => chooseTheme(theme) })),
     ];

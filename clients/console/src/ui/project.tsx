@@ -1,11 +1,12 @@
-/** A project by its slug. */
+/** A project by its name. */
 import { useProjects } from "../api/queries";
+import { projectNames } from "../lib/project-name";
 
-/** The slug where it is known, otherwise the start of the id. */
+/** Its name where it is known, otherwise the start of the id. */
 export function ProjectName({ id = "" }: { id: string | undefined }) {
-  const known = useProjects().find((project) => project.id === id);
+  const known = projectNames(useProjects()).get(id);
   return known ? (
-    <span title={id}>{known.slug}</span>
+    <span title={id}>{known}</span>
   ) : (
     <code title={id}>{id.slice(0, 8)}</code>
   );

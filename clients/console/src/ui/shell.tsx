@@ -1,6 +1,7 @@
 /** The frame around every view: navigation and the signed-in user. */
 import { type ReactNode, useEffect, useRef } from "react";
 import { Link, useLocation } from "wouter";
+import { projectNames } from "../lib/project-name";
 import { signOut as endSignIn } from "../session/lifecycle";
 import { ROLE_WORDS, may } from "../session/rights";
 import { projectOf } from "../session/roles";
@@ -99,9 +100,9 @@ export function Shell({ children }: { children: ReactNode }) {
             <label className="project-choice">
               <span>Project</span>
               <select value={session.project} onChange={(event) => chooseProject(event.target.value)}>
-                {session.projects.map(({ id, slug }) => (
+                {[...projectNames(session.projects)].map(([id, name]) => (
                   <option key={id} value={id}>
-                    {slug}
+                    {name}
                   </option>
                 ))}
               </select>

@@ -3,10 +3,10 @@ import { Link } from "wouter";
 import type { Activity } from "../../api/activity";
 import type { Allocation } from "../../api/types";
 import type { ById } from "../../api/watches";
+import { nameOf } from "../../lib/allocation-name";
 import { shortId } from "../../lib/text";
 import { Badge, Time } from "../../ui/basics";
 import type { Column } from "../../ui/table";
-import { nameOf } from "../allocations/rename";
 
 export const COLUMNS: Column[] = ["Time", "Who", "Activity", "Outcome", ["Reason", "optional"]];
 

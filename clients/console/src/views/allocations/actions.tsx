@@ -4,6 +4,7 @@ import { useState } from "react";
 import { client, unwrap } from "../../api/client";
 import type { Allocation } from "../../api/types";
 import { learn } from "../../api/watches";
+import { nameOf } from "../../lib/allocation-name";
 import { Button } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { Play, RotateCw, Square, Trash2 } from "../../ui/icons";
@@ -35,7 +36,7 @@ export function Actions({ allocation }: { allocation: Allocation }) {
   const queries = useQueryClient();
   const [force, setForce] = useState(false);
   const id = allocation.id ?? "";
-  const name = allocation.config?.name ?? id;
+  const name = nameOf(allocation);
   const { state, power } = allocation.status ?? {};
   const changed = (next: Allocation) => {
     learn(queries, next);

@@ -4,9 +4,9 @@ import { client, unwrap } from "../../api/client";
 import { operate, refreshOperated } from "../../api/tenants";
 import type { Allocation } from "../../api/types";
 import { learn } from "../../api/watches";
+import { nameOf } from "../../lib/allocation-name";
 import { Bulk } from "../../ui/bulk";
 import { ReasonField } from "../project/parts";
-import { nameOf } from "./rename";
 import { VERBS, type Verb, open } from "./selection";
 import { isHostLost } from "./state";
 

@@ -7,6 +7,7 @@ import { useBounds } from "../../api/guardrails";
 import { useSkus, useUsage } from "../../api/queries";
 import type { Allocation, PlacementConstraints, Sku, TimelineEntry, VmResources } from "../../api/types";
 import { useAllocationWatch } from "../../api/watches";
+import { nameOf } from "../../lib/allocation-name";
 import { forbidden } from "../../lib/forbidden";
 import { amountOf, exact, sum } from "../../lib/money";
 import { knownHosts, sshCommand } from "../../lib/ssh";
@@ -30,7 +31,7 @@ import { actorOf, observedIn } from "./operations";
 import { Ending } from "./ending";
 import { Ingress } from "./ingress";
 import { ReadinessChecks } from "./readiness";
-import { Rename, nameOf } from "./rename";
+import { Rename } from "./rename";
 import { StateBadge, isEnded, isReachable, isBaremetal, overallPercent } from "./state";
 import { Timeline } from "./timeline";
 

@@ -4,11 +4,11 @@ import { useState } from "react";
 import { client, unwrap } from "../../api/client";
 import type { Allocation } from "../../api/types";
 import { learn } from "../../api/watches";
+import { nameOf } from "../../lib/allocation-name";
 import { fromField, toField, zone } from "../../lib/time";
 import { Button } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { Field } from "../../ui/form";
-import { nameOf } from "./rename";
 
 /** What is sent; undefined while the time is not one to come. */
 export function endingOf(isProtected: boolean, at: string, now: number): { termination_protection: boolean; auto_release_time?: string; no_auto_release?: boolean } | undefined {

@@ -4,6 +4,7 @@ import { Link } from "wouter";
 import { useAllAllocations, useUsage } from "../../api/queries";
 import type { Allocation } from "../../api/types";
 import { useAllocationsWatch } from "../../api/watches";
+import { nameOf } from "../../lib/allocation-name";
 import { type Amount, placesFor } from "../../lib/money";
 import { costByAllocation } from "../../lib/usage";
 import { plural, sentence } from "../../lib/text";
@@ -22,7 +23,6 @@ import { BulkActions } from "./bulk";
 import { partsOfFailure } from "./failure-message";
 import { insteadOfRows, rowsOf } from "./rows";
 import { filtered } from "./selection";
-import { nameOf } from "./rename";
 import { StateBadge, overallPercent } from "./state";
 
 const STATES = ["requested", "reserved", "provisioning", "active", "releasing", "released", "failed"];
@@ -32,12 +32,12 @@ function Row({ allocation, cost, places, chosen, choose }: { allocation: Allocat
   const { config, status, metadata } = allocation;
   const percent = overallPercent(allocation);
   return (
-    <LinkRow to={`/allocations/${allocation.id}`} name={nameOf(allocation)} mark={status?.lab && <LabMark />} before={choose && <Chooser name={config?.name} checked={chosen} choose={choose} />}>
+    <LinkRow to={`/allocations/${allocation.id}`} name={nameOf(allocation)} mark={status?.lab && <LabMark />} before={choose && <Chooser name={nameOf(allocation)} checked={chosen} choose={choose} />}>
       <td className="state-cell">
         <StateBadge allocation={allocation} />
         {percent !== undefined && (
           <span className="row-progress">
-            <Progress value={percent} label={`Progress of ${config?.name}`} />
+            <Progress value={percent} label={`Progress of ${nameOf(allocation)}`} />
             <small className="muted">{status?.progress?.message}</small>
           </span>
         )}

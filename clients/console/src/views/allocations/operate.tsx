@@ -2,6 +2,7 @@
 import { useState } from "react";
 import { useOperate } from "../../api/tenants";
 import type { Allocation } from "../../api/types";
+import { nameOf } from "../../lib/allocation-name";
 import { Button } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { ReasonField } from "../project/parts";
@@ -14,7 +15,7 @@ const WORDS = {
 
 function Verb({ allocation, verb }: { allocation: Allocation; verb: "stop" | "release" }) {
   const id = allocation.id ?? "";
-  const name = allocation.config?.name ?? id;
+  const name = nameOf(allocation);
   const operate = useOperate(id);
   const [reason, setReason] = useState("");
   const [word, meaning] = WORDS[verb];

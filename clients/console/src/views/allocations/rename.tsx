@@ -4,16 +4,12 @@ import { useState } from "react";
 import { client, unwrap } from "../../api/client";
 import type { Allocation } from "../../api/types";
 import { learn } from "../../api/watches";
+import { nameOf } from "../../lib/allocation-name";
 import { Button } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { TextField } from "../catalog/parts";
 
 const MOST = 200;
-
-/** What people call it: its display name, otherwise its name. */
-export function nameOf({ display_name, config, id = "" }: Allocation): string {
-  return display_name || config?.name || id;
-}
 
 export function nameProblem(name: string): string | undefined {
   return [...name.trim()].length > MOST ? `At most ${MOST} characters.` : undefined;

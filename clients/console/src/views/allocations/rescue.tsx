@@ -3,6 +3,7 @@ import { useState } from "react";
 import { client, unwrap } from "../../api/client";
 import { useImages } from "../../api/queries";
 import type { Allocation } from "../../api/types";
+import { nameOf } from "../../lib/allocation-name";
 import { Button } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { LifeBuoy } from "../../ui/icons";
@@ -12,7 +13,7 @@ export function Rescue({ allocation, done }: { allocation: Allocation; done: (ne
   const images = rescueImages(useImages().data ?? [], allocation);
   const [chosen, setChosen] = useState("");
   const image = chosen || images[0]?.slug || "";
-  const name = allocation.config?.name ?? "";
+  const name = nameOf(allocation);
   const path = { allocation_id: allocation.id ?? "" };
   const rescue = async () => done(await unwrap(client.POST("/api/v1/allocations/{allocation_id}:rescue", { params: { path }, body: { image } })));
   return (

@@ -1,6 +1,7 @@
 /** Who did what, from where, and what was denied: the audit trail of the whole cell. */
 import { type AuditFilter, useAudit } from "../../api/audit";
 import { usePlacements, useProjects } from "../../api/queries";
+import { projectNames } from "../../lib/project-name";
 import { Button, Empty, Skeleton } from "../../ui/basics";
 import { Select } from "../../ui/form";
 import { Search } from "../../ui/icons";
@@ -30,7 +31,7 @@ export default function Audit() {
   const records = found.data?.pages.flatMap(({ records = [] }) => records) ?? [];
   const projects = useProjects();
   const { data: placements } = usePlacements();
-  const names: Names = new Map([...projects.map(({ id, slug }) => [id, slug] as const), ...[...(placements ?? [])].map(([id, { hostname = "" }]) => [id, hostname] as const)]);
+  const names: Names = new Map([...projectNames(projects), ...[...(placements ?? [])].map(([id, { hostname = "" }]) => [id, hostname] as const)]);
   const missing = found.data?.pages.at(-1)?.unreachable_sources ?? [];
   return (
     <Page

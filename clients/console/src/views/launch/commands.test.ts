@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { cliOf, curlOf, quoted } from "./commands";
+import { cliOf, curlOf, keyNotes, quoted } from "./commands";
 import type { Order } from "./use-launch";
 
 const ORDER: Order = {
@@ -15,13 +15,19 @@ it("a word that a shell would read otherwise is quoted", () => {
   expect(quoted("$(rm)")).toBe("'$(rm)'");
 });
 
-it("the command has what differs from its defaults, and the key as a file", () => {
+it("the command has what differs from its defaults, and the key as a file that it stands for", () => {
   const text = cliOf(ORDER, "web", "vision");
   expect(text.replaceAll(" \\\n  ", " ")).toBe(
-    "gpuaas launch --sku h200 --gpus 2 --image ubuntu --region eu --name web --ssh-key ~/.ssh/id_ed25519.pub --label 'team=a b' --require-prewarmed --project vision",
+    "gpuaas launch --sku h200 --gpus 2 --image ubuntu --region eu --name web --ssh-key ./pasted-key-1.pub --label 'team=a b' --require-prewarmed --project vision",
   );
   expect(cliOf({ ...ORDER, each: { ...ORDER.each, ssh_public_keys: [], ssh_key_names: ["laptop"] } }, "web")).toContain("--ssh-key laptop");
   expect(cliOf({ ...ORDER, names: ["web-1", "web-2"], waitHours: 4 }, "web")).toContain("--count 2");
+});
+
+it("each pasted key is a file of its own, and kept ones are named beside them", () => {
+  const text = cliOf({ ...ORDER, each: { ...ORDER.each, ssh_key_names: ["laptop"], ssh_public_keys: ["ssh-ed25519 AAAA a@one", "ssh-rsa BBBB"] } }, "web");
+  expect(text.match(/--ssh-key \S+/g)).toEqual(["--ssh-key laptop", "--ssh-key ./pasted-key-1.pub", "--ssh-key ./pasted-key-2.pub"]);
+  expect(keyNotes(ORDER.each)).toEqual(["./pasted-key-1.pub stands for the pasted key ssh-ed25519 …AAAA it's me: put the key into that file, or name the one that has it."]);
 });
 
 it("the call carries the body and never a token", () => {

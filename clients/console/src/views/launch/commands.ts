@@ -1,5 +1,6 @@
 /** The same launch as a command and as a call of the API. Neither has the token in it. */
 import type { PlacementConstraints } from "../../api/types";
+import { keyText } from "../../lib/ssh";
 import { waitFor } from "./choice";
 import type { Order } from "./use-launch";
 
@@ -19,10 +20,19 @@ function placementFlags(placement: PlacementConstraints | undefined): string[][]
   ];
 }
 
-/** Kept keys by their names; a pasted one as the file that it usually comes from. */
+/** The file that a pasted key has to be in: which one it has on the reader's machine is not known here. */
+function fileOf(number: number): string {
+  return `./pasted-key-${number + 1}.pub`;
+}
+
+/** Kept keys by their names, each pasted one as a file. */
 function keyFlags({ ssh_key_names = [], ssh_public_keys = [] }: Order["each"]): string[][] {
-  const names = ssh_key_names.map((name) => ["--ssh-key", name]);
-  return ssh_public_keys.length > 0 ? [...names, ["--ssh-key", "~/.ssh/id_ed25519.pub"]] : names;
+  return [...ssh_key_names, ...ssh_public_keys.map((_, number) => fileOf(number))].map((key) => ["--ssh-key", key]);
+}
+
+/** What the files of the command stand for. No comment of the command itself: not every shell takes one that is typed. */
+export function keyNotes({ ssh_public_keys = [] }: Order["each"]): string[] {
+  return ssh_public_keys.map((key, number) => `${fileOf(number)} stands for the pasted key ${keyText(key)}: put the key into that file, or name the one that has it.`);
 }
 
 /** The text as the input of a command: up to a line that is not in it. */
@@ -33,7 +43,7 @@ function asInput(text: string): string {
   return ` << '${end}'\n${text}${text.endsWith("\n") ? "" : "\n"}${end}`;
 }
 
-/** `name` is the common part of the names; `project` the slug, when it must be said. */
+/** `name` is the common part of the names; `project` the slug or id, when it must be said. */
 export function cliOf({ names, each, waitHours }: Order, name: string, project?: string): string {
   const flags = [
     ["--sku", each.sku],
@@ -51,8 +61,7 @@ export function cliOf({ names, each, waitHours }: Order, name: string, project?:
     ...(project ? [["--project", project]] : []),
     ...(each.user_data ? [["--user-data", "-"]] : []),
   ];
-  // the home folder is for the shell to fill in
-  const text = ([flag = "", value]: string[]) => (value === undefined ? flag : `${flag} ${value.startsWith("~/") ? value : quoted(value)}`);
+  const text = ([flag = "", value]: string[]) => (value === undefined ? flag : `${flag} ${quoted(value)}`);
   return ["gpuaas launch", ...flags.map(text)].join(" \\\n  ") + (each.user_data ? asInput(each.user_data) : "");
 }
 

@@ -1,9 +1,9 @@
 /** The launch as a command, as a call of the API and with the SDKs, to repeat it without the form. */
 import { useState } from "react";
-import { useSession } from "../../session/session";
+import { type Project, useSession } from "../../session/session";
 import { CopyButton } from "../../ui/basics";
 import { Segments } from "../../ui/form";
-import { cliOf, curlOf } from "./commands";
+import { cliOf, curlOf, keyNotes } from "./commands";
 import { pythonOf, typescriptOf } from "./sdk-calls";
 import type { Order } from "./use-launch";
 
@@ -21,11 +21,18 @@ const NOTES: Record<Way, string> = {
   typescript: "Set the variable GPUAAS_TOKEN to your token. The package is @gpuaas/sdk.",
 };
 
+/** How the command names the project: by its slug, by its id where several have the slug; not at all where it is the only one. */
+export function projectFlag(projects: Project[], id = ""): string | undefined {
+  const slug = projects.find((one) => one.id === id)?.slug;
+  if (projects.length < 2 || slug === undefined) return undefined;
+  return projects.filter((other) => other.slug === slug).length > 1 ? id : slug;
+}
+
 export function Equivalent({ order, name }: { order: Order; /** The common part of the names. */ name: string }) {
   const [way, setWay] = useState<Way>("cli");
   const [open, setOpen] = useState(false);
   const session = useSession();
-  const project = (session?.projects.length ?? 0) > 1 ? session?.projects.find(({ id }) => id === order.project_id)?.slug : undefined;
+  const project = projectFlag(session?.projects ?? [], order.project_id);
   const text = { cli: () => cliOf(order, name, project), curl: () => curlOf(order, location.origin, Date.now()), python: () => pythonOf(order, location.origin, Date.now()), typescript: () => typescriptOf(order, location.origin, Date.now()) }[way]();
   return (
     <details className="equivalent" open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
@@ -40,6 +47,12 @@ export function Equivalent({ order, name }: { order: Order; /** The common part 
             {text}
           </pre>
           <p className="field-hint">{NOTES[way]}</p>
+          {way === "cli" &&
+            keyNotes(order.each).map((note) => (
+              <p key={note} className="field-hint">
+                {note}
+              </p>
+            ))}
         </>
       )}
     </details>

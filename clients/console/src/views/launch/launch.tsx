@@ -22,6 +22,7 @@ import { Page } from "../../ui/shell";
 import { withParam } from "../../ui/use-query-state";
 import { WatchProblem } from "../../watch/live";
 import type { Watched } from "../../watch/use-watch";
+import { Suspended } from "../project/suspended";
 import { type Again, againOf } from "./again";
 import { SHAPES, type Shape, WAITS, firstChoice, firstRegion, fitOf, fitsNow, imagesFor, isRefused, capacityOf, shapeOf, skusOf, waysOf, worthJudging } from "./choice";
 import { EndChoice, endOf } from "./ending";
@@ -275,6 +276,7 @@ export default function Launch() {
   const lost = id !== "" && !earlier && error;
   return (
     <Page title="Launch">
+      <Suspended />
       {lost && <ProblemNote error={error} retry={refetch} />}
       {id && !lost && !watched.view && <WatchProblem watched={watched} />}
       <Loaded of={[useSkus(), useRegions(), useImages(), useAvailability(), bounds]} lines={8} label="Loading the launch form">

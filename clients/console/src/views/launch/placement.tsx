@@ -1,6 +1,7 @@
 /** The launch form's placement constraint and labels. */
 import type { Allocation } from "../../api/types";
 import type { ById } from "../../api/watches";
+import { nameOf } from "../../lib/allocation-name";
 import { Card } from "../../ui/basics";
 import { Field, Segments } from "../../ui/form";
 import { WatchProblem } from "../../watch/live";
@@ -18,8 +19,10 @@ const NOTES: Record<Where["kind"], string> = {
   spread: "Places each allocation of this launch on a different node. Adds the label launch=<name>.",
 };
 
-function nameOf({ config }: Allocation): string {
-  return `${config?.name} (${config?.sku} × ${config?.gpu_count})`;
+/** One that affinity can name. */
+function neighbourText(allocation: Allocation): string {
+  const { config } = allocation;
+  return `${nameOf(allocation)} (${config?.sku} × ${config?.gpu_count})`;
 }
 
 export function Placement({ watched, where, setWhere, count, shape, others = [], labels, setLabels, problem, labelsProblem }: { watched: Watched<ById<Allocation>>; where: Where; setWhere: (where: Where) => void; count: number; shape: Shape; /** Allocations that affinity can name, once they are known. */ others: Allocation[] | undefined; labels: string; setLabels: (labels: string) => void; problem: string | undefined; labelsProblem: string | undefined }) {
@@ -38,7 +41,7 @@ export function Placement({ watched, where, setWhere, count, shape, others = [],
               <option value="">Choose an allocation</option>
               {others.map((other) => (
                 <option key={other.id} value={other.id}>
-                  {nameOf(other)}
+                  {neighbourText(other)}
                 </option>
               ))}
             </select>
@@ -51,7 +54,7 @@ export function Placement({ watched, where, setWhere, count, shape, others = [],
           {others.map((other) => (
             <label key={other.id} className="check">
               <input type="checkbox" checked={where.anti_affinity.includes(other.id ?? "")} onChange={(event) => toggle(other.id ?? "", event.target.checked)} />
-              <span>{nameOf(other)}</span>
+              <span>{neighbourText(other)}</span>
             </label>
           ))}
           <p className="field-problem">{problem}</p>

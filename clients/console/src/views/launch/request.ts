@@ -1,5 +1,6 @@
 /** The launch request: one or several allocations and their placement. Pure. */
 import type { Allocation, PlacementConstraints } from "../../api/types";
+import { nameOf } from "../../lib/allocation-name";
 import { isEnded } from "../allocations/state";
 import type { Shape } from "./choice";
 
@@ -87,7 +88,7 @@ export function neighbours(allocations: Allocation[], region: string): Allocatio
   const placed = ["reserved", "provisioning", "active"];
   return allocations
     .filter(({ config, status }) => config?.region_code === region && placed.includes(status?.state ?? ""))
-    .sort((a, b) => (a.config?.name ?? "").localeCompare(b.config?.name ?? ""));
+    .sort((a, b) => nameOf(a).localeCompare(nameOf(b)));
 }
 
 const PAIR = /^[^=\s]+=\S*$/;

@@ -1,10 +1,10 @@
 /** Shared parts of the node views. */
 import { Link } from "wouter";
 import type { Allocation, Evidence, InventoryNode, Slot, SlotStatus } from "../../api/types";
+import { nameOf } from "../../lib/allocation-name";
 import { sentence, shortId } from "../../lib/text";
 import { Badge, type Tone } from "../../ui/basics";
 import { ProjectName } from "../../ui/project";
-import { nameOf } from "../allocations/rename";
 import { isFirstWipe } from "./wipe";
 
 export const SLOT_TONES: Record<SlotStatus, Tone> = {

@@ -2,6 +2,7 @@
 import { type ReactNode, useState } from "react";
 import { changeSlot, useAdminAllocations, useSlotRepair } from "../../api/nodes";
 import type { Allocation, Slot } from "../../api/types";
+import { nameOf } from "../../lib/allocation-name";
 import { bytes } from "../../lib/text";
 import { Button, Empty, Facts, Progress, Time } from "../../ui/basics";
 import { useMay } from "../../session/rights";
@@ -39,7 +40,7 @@ export function SlotActions({ slot, allocation, isLost }: { slot: Slot; allocati
   const name = `slot ${slot.slot_index}`;
   return (
     <div className="slot-actions">
-      {slot.allocation_id && (isLost || (allocation && isHostLost(allocation))) && <ForceRelease small id={slot.allocation_id} name={allocation?.config?.name ?? `the allocation of ${name}`} />}
+      {slot.allocation_id && (isLost || (allocation && isHostLost(allocation))) && <ForceRelease small id={slot.allocation_id} name={allocation ? nameOf(allocation) : `the allocation of ${name}`} />}
       {isRepairable(slot) && <RepairSlot slot={slot} />}
       {slot.status === "retired" ? null : slot.disabled ? (
         <Confirm needs="operate" trigger={<Button small><Power size={14} aria-hidden="true" /> Enable</Button>} title={`Enable ${name}?`} action="Enable" run={enable}>

@@ -3,6 +3,7 @@ import { Link } from "wouter";
 import { useAllocationDetail } from "../../api/nodes";
 import type { AllocationDetail, Claim } from "../../api/types";
 import { useFleetWatch } from "../../api/watches";
+import { nameOf } from "../../lib/allocation-name";
 import { bytes, sentence } from "../../lib/text";
 import { Badge, Card, CopyButton, Facts, LabMark, Planned, Skeleton, Time, type Tone } from "../../ui/basics";
 import { ProblemNote } from "../../ui/problem";
@@ -11,7 +12,6 @@ import { Back, Page } from "../../ui/shell";
 import { type Column, Table } from "../../ui/table";
 import { Conditions } from "../allocations/conditions";
 import { partsOfFailure } from "../allocations/failure-message";
-import { nameOf } from "../allocations/rename";
 import { StateBadge } from "../allocations/state";
 import { Timeline } from "../allocations/timeline";
 

@@ -5,6 +5,8 @@ import { useProjects } from "../../api/queries";
 import { type TenantAllocation, useTenantAllocations } from "../../api/tenants";
 import type { InventoryNode } from "../../api/types";
 import { nodesOf, useFleetWatch } from "../../api/watches";
+import { nameOf } from "../../lib/allocation-name";
+import { projectNames } from "../../lib/project-name";
 import { plural, sentence } from "../../lib/text";
 import { useMay } from "../../session/rights";
 import { Empty, LabMark, Skeleton, Time } from "../../ui/basics";
@@ -20,7 +22,6 @@ import { useQueryReset, useQueryState, useQuerySwitch } from "../../ui/use-query
 import { OperatorsBulk } from "../allocations/bulk";
 import { ForceRelease } from "../allocations/force-release";
 import { Operate } from "../allocations/operate";
-import { nameOf } from "../allocations/rename";
 import { StateBadge, isEnded, isHostLost } from "../allocations/state";
 import { allocationsFilter } from "./work";
 
@@ -65,12 +66,12 @@ function Row({ one: { allocation = {}, node_id = "" }, node, before }: { one: Te
       <td className="number">
         {isEnded(allocation) || status?.state === "releasing" ? (
           lost ? (
-            <ForceRelease small id={id} name={config?.name ?? id} />
+            <ForceRelease small id={id} name={nameOf(allocation)} />
           ) : (
             <span className="muted">–</span>
           )
         ) : (
-          <span className="page-actions">{lost ? <ForceRelease small id={id} name={config?.name ?? id} /> : <Operate allocation={allocation} />}</span>
+          <span className="page-actions">{lost ? <ForceRelease small id={id} name={nameOf(allocation)} /> : <Operate allocation={allocation} />}</span>
         )}
       </td>
     </tr>
@@ -118,7 +119,7 @@ export default function AllAllocations() {
           <div className="filters" role="search" aria-label="Allocations">
             <SearchBox label="Search by name, project, SKU, image, creator, node or whole id" placeholder="Name, project, SKU, image, creator, node or whole id" value={search} onChange={setSearch} />
             <Select label="State" value={state} onChoose={setState} options={[{ value: "", label: "All" }, ...STATES.map((value) => ({ value, label: sentence(value) }))]} />
-            <Select label="Project" value={project} onChoose={setProject} options={[{ value: "", label: "All" }, ...projects.map(({ id, slug }) => ({ value: id, label: slug }))]} />
+            <Select label="Project" value={project} onChoose={setProject} options={[{ value: "", label: "All" }, ...[...projectNames(projects)].map(([value, label]) => ({ value, label }))]} />
             <Select label="Node" value={node} onChoose={setNode} options={[{ value: "", label: "All" }, ...(fleet ? nodesOf(fleet) : []).map(({ id = "", config }) => ({ value: id, label: config?.hostname ?? id }))]} />
           </div>
           <Cut text={cut} />
@@ -143,7 +144,7 @@ export default function AllAllocations() {
               }
             >
               {listed.map((one) => (
-                <Row key={one.allocation?.id} one={one} node={fleet?.nodes[one.node_id ?? ""]} before={mayChange && <Chooser name={one.allocation?.config?.name} checked={chosen.has(one.allocation?.id ?? "")} choose={(on) => choose(one.allocation?.id ?? "", on)} />} />
+                <Row key={one.allocation?.id} one={one} node={fleet?.nodes[one.node_id ?? ""]} before={mayChange && <Chooser name={nameOf(one.allocation ?? {})} checked={chosen.has(one.allocation?.id ?? "")} choose={(on) => choose(one.allocation?.id ?? "", on)} />} />
               ))}
             </TableCard>
           )}

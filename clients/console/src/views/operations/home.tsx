@@ -4,6 +4,7 @@ import { useFleetCounts, useFleetNodes } from "../../api/catalog";
 import { usePlacements } from "../../api/queries";
 import type { Allocation } from "../../api/types";
 import { nodesOf } from "../../api/watches";
+import { nameOf } from "../../lib/allocation-name";
 import { duration } from "../../lib/time";
 import { plural, sentence } from "../../lib/text";
 import { Badge, Card, Skeleton, Time } from "../../ui/basics";
@@ -131,7 +132,9 @@ function UnderWay({ allocations, all }: { allocations: Allocation[]; all: number
           {allocations.slice(0, FEW).map((allocation) => (
             <tr key={allocation.id}>
               <td>
-                <strong>{allocation.config?.name}</strong>
+                <Link href={`/admin/allocations/${allocation.id}`}>
+                  <strong>{nameOf(allocation)}</strong>
+                </Link>
                 <small className="block">
                   <ProjectName id={allocation.config?.project_id} />
                 </small>
@@ -143,6 +146,11 @@ function UnderWay({ allocations, all }: { allocations: Allocation[]; all: number
             </tr>
           ))}
         </Table>
+      )}
+      {allocations.length > FEW && (
+        <p className="muted">
+          and <Link href="/admin/allocations">{allocations.length - FEW} more</Link>
+        </p>
       )}
     </Card>
   );

@@ -11,7 +11,7 @@ vi.mock("../../api/queries", async (original) => ({ ...(await original<object>()
 
 it("a quota that somebody else set after one was typed is not overwritten, and is once the reader has seen it", async () => {
   let quotas = { max_allocations: 4, etag: "e1" };
-  const drawn = () => kept.drawn(() => SetQuota({ id: "p", slug: "vision", quotas }));
+  const drawn = () => kept.drawn(() => SetQuota({ id: "p", name: "vision", quotas }));
   const dialog = () => partOf<{ ready: boolean; run: () => Promise<void>; reset?: (reloaded: boolean) => void }>(drawn(), "run");
   const type = (value: string) => partOf<{ numeric: boolean; onChange: (value: string) => void }>(drawn(), "numeric")?.onChange(value);
   type("8");

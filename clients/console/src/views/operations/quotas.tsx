@@ -3,6 +3,7 @@ import { useState } from "react";
 import { usePutQuota, useProjectQuotas } from "../../api/catalog";
 import { useProjects, useSkus } from "../../api/queries";
 import type { ProjectQuotas as Quotas } from "../../api/types";
+import { projectNames } from "../../lib/project-name";
 import { plural } from "../../lib/text";
 import { Button, Empty, Skeleton } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
@@ -20,7 +21,7 @@ import { ALLOCATIONS, nowText, partsOf, quotasOf } from "../usage/quotas";
 /** Projects that are shown at first, and that each "Show more" adds; each is a request. */
 const PAGE = 20;
 
-export function SetQuota({ id, slug, quotas }: { id: string; slug: string; quotas: Quotas }) {
+export function SetQuota({ id, name, quotas }: { id: string; name: string; quotas: Quotas }) {
   const put = usePutQuota();
   const skus = useSkus().data ?? [];
   const [sku, setSku] = useState(ALLOCATIONS);
@@ -34,11 +35,11 @@ export function SetQuota({ id, slug, quotas }: { id: string; slug: string; quota
     <Confirm
       needs="manage"
       trigger={
-        <Button small aria-label={`Set quota of ${slug}`}>
+        <Button small aria-label={`Set quota of ${name}`}>
           Set quota
         </Button>
       }
-      title={`Set a quota of ${slug}`}
+      title={`Set a quota of ${name}`}
       action="Set quota"
       ready={count !== undefined}
       // after a reload what was typed stays, beside what is set now
@@ -56,7 +57,8 @@ export default function ProjectQuotas() {
   const projects = useProjects();
   const [search, setSearch] = useQueryState("search");
   const [most, setMost] = useState(PAGE);
-  const matching = projects.filter(({ id, slug }) => `${slug} ${id}`.toLowerCase().includes(search.trim().toLowerCase()));
+  const names = projectNames(projects);
+  const matching = projects.filter(({ id, slug, organisation = "" }) => `${organisation}/${slug} ${id}`.toLowerCase().includes(search.trim().toLowerCase()));
   const shown = matching.slice(0, most);
   const found = useProjectQuotas(shown.map(({ id }) => id));
   const failed = found.find(({ error }) => error);
@@ -98,20 +100,21 @@ export default function ProjectQuotas() {
             </>
           }
         >
-          {shown.flatMap(({ id, slug }, index) =>
-            (found[index]?.data ? quotasOf(found[index].data) : []).map((quota, row) => (
+          {shown.flatMap(({ id, slug }, index) => {
+            const name = names.get(id) ?? slug;
+            return (found[index]?.data ? quotasOf(found[index].data) : []).map((quota, row) => (
               <tr key={`${id} ${quota.name}`}>
-                <td className="tight">{slug}</td>
+                <td className="tight">{name}</td>
                 <td>{quota.name}</td>
                 <td className="number">{quota.used}</td>
                 <td className="number">{quota.limit}</td>
                 <td className="optional">
-                  <Meter parts={partsOf(quota)} label={`${quota.name} of ${slug}`} />
+                  <Meter parts={partsOf(quota)} label={`${quota.name} of ${name}`} />
                 </td>
-                <td className="number">{row === 0 && found[index]?.data ? <SetQuota id={id} slug={slug} quotas={found[index].data} /> : ""}</td>
+                <td className="number">{row === 0 && found[index]?.data ? <SetQuota id={id} name={name} quotas={found[index].data} /> : ""}</td>
               </tr>
-            )),
-          )}
+            ));
+          })}
         </TableCard>
       )}
     </Page>

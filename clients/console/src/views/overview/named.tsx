@@ -3,8 +3,8 @@ import { Link } from "wouter";
 import { useAllocation } from "../../api/queries";
 import type { Allocation } from "../../api/types";
 import type { ById } from "../../api/watches";
+import { nameOf } from "../../lib/allocation-name";
 import { shortId } from "../../lib/text";
-import { nameOf } from "../allocations/rename";
 
 export function Named({ id, view }: { id: string; view: ById<Allocation> | undefined }) {
   const ended = useAllocation(view && !view[id] ? id : "").data;

@@ -1,15 +1,16 @@
 /** What a member sees first: what runs, what it has cost, what is left, and what happened. */
 import { Link } from "wouter";
 import { useLatestActivities } from "../../api/activity";
-import { useHealthEvents } from "../../api/catalog";
+import { useLatestHealthEvents } from "../../api/health";
 import { useQuotas, useUsage } from "../../api/queries";
 import type { Allocation } from "../../api/types";
 import { type ById, useAllocationsWatch } from "../../api/watches";
+import { nameOf } from "../../lib/allocation-name";
 import { type Amount, amountOf, sum, times } from "../../lib/money";
-import { plural, sentence } from "../../lib/text";
+import { plural } from "../../lib/text";
 import { projectOf, useProjectMay } from "../../session/roles";
 import { useSession } from "../../session/session";
-import { Badge, Card, Empty, LabMark, MoneyText, Skeleton, Time } from "../../ui/basics";
+import { Card, Empty, LabMark, MoneyText, Skeleton, Time } from "../../ui/basics";
 import { Cpu, Plus } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
 import { Meter } from "../../ui/meter";
@@ -18,8 +19,10 @@ import { Table } from "../../ui/table";
 import { LiveMark, WatchProblem } from "../../watch/live";
 import Granted from "../allocations/granted";
 import { StateBadge, isEnded } from "../allocations/state";
+import { Suspended } from "../project/suspended";
 import { partsOf, quotasOf } from "../usage/quotas";
 import { What, whoOf } from "../activity/row";
+import { EventBadge } from "../health/badge";
 import { Named } from "./named";
 import { spentSince, startOf } from "./spent";
 
@@ -56,7 +59,7 @@ function Running({ view }: { view: ById<Allocation> }) {
           <tr key={allocation.id}>
             <td className="tight">
               <Link href={`/allocations/${allocation.id}`} className="row-name">
-                {allocation.config?.name}
+                {nameOf(allocation)}
               </Link>{" "}
               {allocation.status?.lab && <LabMark />}
             </td>
@@ -165,22 +168,22 @@ function Latest({ view }: { view: ById<Allocation> | undefined }) {
 }
 
 function Events({ view }: { view: ById<Allocation> | undefined }) {
-  const events = useHealthEvents(useSession()?.project ?? "");
+  const events = useLatestHealthEvents(useSession()?.project ?? "", FEW);
   return (
-    <Card title="Health of your GPUs">
+    <Card title="Health of your GPUs" aside={<Link href="/health-events">Show all</Link>}>
       <Loaded of={[events]} lines={2} label="Loading events">
         {(found) =>
           found.length === 0 ? (
             <p className="muted">No GPU of the project was unhealthy.</p>
           ) : (
             <ul className="events">
-              {found.slice(0, FEW).map(({ id, allocation_id = "", health, start_time, end_time, message }) => (
-                <li key={id}>
+              {found.map((event) => (
+                <li key={event.id}>
                   <p>
-                    <Badge tone={end_time ? "idle" : "warn"}>{end_time ? "Resolved" : sentence(health ?? "unknown")}</Badge> {message}
+                    <EventBadge event={event} /> {event.message}
                   </p>
                   <small className="muted">
-                    <Named id={allocation_id} view={view} />, <Time value={start_time} />
+                    <Named id={event.allocation_id ?? ""} view={view} />, <Time value={event.start_time} />
                   </small>
                 </li>
               ))}
@@ -210,6 +213,7 @@ export default function Overview() {
         </>
       }
     >
+      <Suspended />
       <WatchProblem watched={watched} />
       <div className="columns">
         {mayRead && (

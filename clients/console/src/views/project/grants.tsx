@@ -2,6 +2,7 @@
 import { useDeferredValue, useId, useState } from "react";
 import { type Grant, type Permission, PERMISSIONS, useEveryMember, useGrant, useGrants, useLiveAllocations, useTakeBack } from "../../api/grants";
 import type { Allocation } from "../../api/types";
+import { nameOf } from "../../lib/allocation-name";
 import { Button, Empty, Planned } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { KeyRound, Plus, Search } from "../../ui/icons";
@@ -98,7 +99,7 @@ function Row({ grant, name, project, manages }: { grant: Grant; name: string; pr
   );
 }
 
-const namesOf = (allocations: Allocation[]) => allocations.map(({ id = "", config }): [string, string] => [id, config?.name || id]);
+const namesOf = (allocations: Allocation[]) => allocations.map((one): [string, string] => [one.id ?? "", nameOf(one)]);
 
 export function Grants({ project, manages }: { project: string; manages: boolean }) {
   const [search, setSearch] = useState("");
@@ -122,7 +123,7 @@ export function Grants({ project, manages }: { project: string; manages: boolean
       )}
       <Loaded of={[found, allocations, members]} lines={4} label="Loading access to allocations">
         {(grants, allocations, _) => {
-          const nameOf = (id = "") => namesOf(allocations).find(([of]) => of === id)?.[1] ?? id;
+          const named = (id = "") => namesOf(allocations).find(([of]) => of === id)?.[1] ?? id;
           return (
             <>
               {grants.length === 0 && !none ? (
@@ -136,7 +137,7 @@ export function Grants({ project, manages }: { project: string; manages: boolean
               ) : (
                 <TableCard label="Access to allocations" columns={["Allocation", "Member", "Permission", ["Until", "number optional"], ["Actions", "number"]]} foot={found.more && <ShowMore of={found} noun="grant" />}>
                   {grants.map((grant) => (
-                    <Row key={grant.id} grant={grant} name={nameOf(grant.allocation_id)} project={project} manages={manages} />
+                    <Row key={grant.id} grant={grant} name={named(grant.allocation_id)} project={project} manages={manages} />
                   ))}
                 </TableCard>
               )}

@@ -1,6 +1,7 @@
 /** Members of a project or an organisation, with their roles. */
 import { type ReactNode, useDeferredValue, useState } from "react";
 import { type Member, type MemberRole, ROLES, type Tenant, useAddMember, useChangeMember, useMembers, useRemoveMember } from "../../api/tenancy";
+import { useMay } from "../../session/rights";
 import { useSession } from "../../session/session";
 import { Badge, Button, Empty, Time } from "../../ui/basics";
 import { Bulk, Chooser, useChosen } from "../../ui/bulk";
@@ -20,6 +21,7 @@ const GIVEN = "A group of the organisation's identity provider gives this role. 
 
 function AddMember({ tenant }: { tenant: Tenant }) {
   const add = useAddMember(tenant);
+  const isAdmin = useMay("manage");
   const [principal, setPrincipal] = useState("");
   const [role, setRole] = useState<MemberRole>("member");
   const run = async () => {
@@ -38,7 +40,7 @@ function AddMember({ tenant }: { tenant: Tenant }) {
       ready={principal.trim() !== ""}
       run={run}
     >
-      <p>For somebody who is in the organisation. Invite everybody else by email.</p>
+      <p>{isAdmin ? "For anybody who is registered on the platform." : "For somebody who is in the organisation. Invite everybody else by email."}</p>
       <TextField label="Principal" mono value={principal} onChange={setPrincipal} placeholder="user:alice" />
       <RoleField value={role} onChange={setRole} />
     </Confirm>

@@ -1,6 +1,7 @@
 /** The current project: who is in it, who is invited, who has a grant for a single allocation, where its events go, and its state. */
 import { Tabs } from "radix-ui";
 import { useProjectId } from "../../api/tenancy";
+import { projectNames } from "../../lib/project-name";
 import { useProjectMay } from "../../session/roles";
 import { useSession } from "../../session/session";
 import { Empty } from "../../ui/basics";
@@ -21,7 +22,7 @@ export default function ProjectPage() {
   const tab = mayRead || wanted === "settings" ? wanted : "members";
   const manages = useProjectMay("manage", "manage");
   const id = useProjectId();
-  const slug = useSession()?.projects.find((project) => project.id === id)?.slug;
+  const name = projectNames(useSession()?.projects ?? []).get(id);
   if (!id) {
     return (
       <Page title="Project">
@@ -33,7 +34,7 @@ export default function ProjectPage() {
   }
   const tenant = { kind: "project", id } as const;
   return (
-    <Page title={slug ? `Project ${slug}` : "Project"}>
+    <Page title={name ? `Project ${name}` : "Project"}>
       <Tabs.Root value={tab} onValueChange={setTab} className="tabs">
         <TabList label="Project views" chosen={tab}>
           <Tabs.Trigger value="members">Members</Tabs.Trigger>

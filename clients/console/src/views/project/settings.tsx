@@ -1,11 +1,12 @@
 /** Name and state of a project: suspended, resumed, closed. */
 import { type ReactNode, useState } from "react";
-import { type StateVerb, type TenantProject, useProjectState, useRenameProject, useTenantProject } from "../../api/tenancy";
+import { type StateVerb, type TenantProject, useProjectId, useProjectState, useRenameProject, useTenantProject } from "../../api/tenancy";
 import { Button, Card, CopyButton, Facts, Time } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { Loaded } from "../../ui/loaded";
 import { TextField } from "../catalog/parts";
 import { ReasonField, TenantBadge, roleWord } from "./parts";
+import { SuspensionNote, useSuspension } from "./suspended";
 
 function Rename({ project }: { project: TenantProject }) {
   const rename = useRenameProject();
@@ -31,38 +32,46 @@ function Change({ project, verb, word, children }: { project: TenantProject; ver
 }
 
 export function Settings({ manages }: { manages: boolean }) {
+  const found = useTenantProject(useProjectId());
+  const suspension = useSuspension(found.data);
   return (
-    <Loaded of={[useTenantProject()]} lines={6} label="Loading the project">
-      {(project) => (
-        <Card title={project.display_name || project.slug} aside={manages && <Rename key={project.etag} project={project} />}>
-          <Facts
-            rows={[
-              ["State", <TenantBadge state={project.state} />],
-              ["Slug", <code>{project.slug}</code>],
-              ["Organisation", project.organisation],
-              ["Your role", roleWord(project.role)],
-              ["Created", <Time value={project.create_time} />],
-              ["ID", <span className="id-line"><code>{project.id}</code><CopyButton text={project.id ?? ""} label="Copy id" /></span>],
-            ]}
-          />
-          {manages && project.state !== "closed" && (
-            <div className="danger-zone">
-              {project.state === "suspended" ? (
-                <Change project={project} verb="resume" word="Resume">
-                  Members can launch and start again.
+    <>
+      {suspension && <SuspensionNote of={suspension} />}
+      <Loaded of={[found]} lines={6} label="Loading the project">
+        {(project) => (
+          <Card title={project.display_name || project.slug} aside={manages && <Rename key={project.etag} project={project} />}>
+            <Facts
+              rows={[
+                ["State", <TenantBadge state={project.state} />],
+                ...(project.state === "closed" && project.state_reason ? ([["Reason", project.state_reason]] as [string, string][]) : []),
+                ["Slug", <code>{project.slug}</code>],
+                ["Organisation", project.organisation],
+                ["Your role", roleWord(project.role)],
+                ["Created", <Time value={project.create_time} />],
+                ["ID", <span className="id-line"><code>{project.id}</code><CopyButton text={project.id ?? ""} label="Copy id" /></span>],
+              ]}
+            />
+            {manages && project.state !== "closed" && (
+              <div className="danger-zone">
+                {project.state === "suspended" ? (
+                  suspension?.resumable && (
+                    <Change project={project} verb="resume" word="Resume">
+                      Members can launch and start again.
+                    </Change>
+                  )
+                ) : (
+                  <Change project={project} verb="suspend" word="Suspend">
+                    Nothing can be launched or started. What runs continues, is billed, and can be stopped and released.
+                  </Change>
+                )}
+                <Change project={project} verb="close" word="Close">
+                  This is permanent, and only possible once nothing runs and nothing is reserved in the project.
                 </Change>
-              ) : (
-                <Change project={project} verb="suspend" word="Suspend">
-                  Nothing can be launched or started. What runs continues, is billed, and can be stopped and released.
-                </Change>
-              )}
-              <Change project={project} verb="close" word="Close">
-                This is permanent, and only possible once nothing runs and nothing is reserved in the project.
-              </Change>
-            </div>
-          )}
-        </Card>
-      )}
-    </Loaded>
+              </div>
+            )}
+          </Card>
+        )}
+      </Loaded>
+    </>
   );
 }

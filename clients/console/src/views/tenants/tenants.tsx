@@ -1,6 +1,7 @@
 /** Organisations and their projects, for operators. */
-import { type ReactNode, useState } from "react";
-import { type Organisation, type StateVerb, type TenantProject, useCreateOrganisation, useCreateProject, useOrganisationState, useOrganisations, useTenantProjects } from "../../api/tenancy";
+import { useState } from "react";
+import { Link } from "wouter";
+import { type Organisation, type TenantProject, useCreateOrganisation, useOrganisations, useTenantProjects } from "../../api/tenancy";
 import { plural } from "../../lib/text";
 import { Button, Card, Empty } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
@@ -8,11 +9,10 @@ import { SearchBox } from "../../ui/form";
 import { LayoutList, Plus, Search } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
 import { Page } from "../../ui/shell";
-import { Table } from "../../ui/table";
 import { useQueryState } from "../../ui/use-query-state";
 import { TextField, isSlug, slugProblem } from "../catalog/parts";
-import { SetScim } from "../organisation/scim";
-import { ReasonField, TenantBadge } from "../project/parts";
+import { TenantBadge } from "../project/parts";
+import { OrganisationActions, ProjectsTable } from "./parts";
 
 function NewOrganisation({ small = false }: { small?: boolean }) {
   const create = useCreateOrganisation();
@@ -44,96 +44,18 @@ function NewOrganisation({ small = false }: { small?: boolean }) {
   );
 }
 
-function NewProject({ organisation }: { organisation: Organisation }) {
-  const create = useCreateProject();
-  const [slug, setSlug] = useState("");
-  const [name, setName] = useState("");
-  const run = async () => {
-    await create.mutateAsync({ organisation_id: organisation.id ?? "", slug, display_name: name.trim() });
-    setSlug("");
-    setName("");
-  };
-  return (
-    <Confirm needs="manage" trigger={<Button small aria-label={`Add a project to ${organisation.slug}`}>Add a project</Button>} title={`Add a project to ${organisation.slug}`} action="Add" ready={isSlug(slug)} run={run}>
-      <TextField label="Slug" mono value={slug} onChange={setSlug} problem={slugProblem(slug)} />
-      <TextField label="Display name" value={name} onChange={setName} />
-    </Confirm>
-  );
-}
-
-function Change({ organisation, verb, word, children }: { organisation: Organisation; verb: StateVerb; word: string; children: ReactNode }) {
-  const change = useOrganisationState();
-  const [reason, setReason] = useState("");
-  return (
-    <Confirm
-      needs="manage"
-      danger={verb === "close"}
-      trigger={
-        <Button small aria-label={`${word} ${organisation.slug}`}>
-          {word}
-        </Button>
-      }
-      title={`${word} ${organisation.slug}?`}
-      action={word}
-      ready={verb !== "suspend" || reason.trim() !== ""}
-      run={() => change.mutateAsync({ ...organisation, verb, reason: reason.trim() })}
-    >
-      <p>{children}</p>
-      {verb !== "resume" && <ReasonField optional={verb === "close"} value={reason} onChange={setReason} />}
-    </Confirm>
-  );
-}
-
 function Tenant({ organisation, projects }: { organisation: Organisation; projects: TenantProject[] }) {
-  const { slug, display_name, state } = organisation;
+  const { id, slug, display_name, state } = organisation;
   return (
     <Card
       title={
         <>
-          {display_name || slug} <TenantBadge state={state} />
+          <Link href={`/admin/organisations/${id}`}>{display_name || slug}</Link> <TenantBadge state={state} />
         </>
       }
-      aside={
-        <span className="page-actions">
-          {state === "active" && <NewProject organisation={organisation} />}
-          {state !== "closed" && <SetScim organisation={organisation.id ?? ""} name={slug} />}
-          {state === "active" && (
-            <Change organisation={organisation} verb="suspend" word="Suspend">
-              Nothing can be launched or started in its projects. What runs continues and is billed.
-            </Change>
-          )}
-          {state === "suspended" && (
-            <Change organisation={organisation} verb="resume" word="Resume">
-              Its projects can launch again.
-            </Change>
-          )}
-          {state !== "closed" && (
-            <Change organisation={organisation} verb="close" word="Close">
-              This is permanent, and only possible once all of its projects are closed.
-            </Change>
-          )}
-        </span>
-      }
+      aside={<OrganisationActions organisation={organisation} />}
     >
-      {projects.length === 0 ? (
-        <p className="muted">No project yet.</p>
-      ) : (
-        <Table label={`Projects of ${slug}`} columns={["Project", ["ID", "optional"], ["State", "number"]]}>
-          {projects.map((project) => (
-            <tr key={project.id}>
-              <td>
-                <strong>{project.display_name || project.slug}</strong> <code>{project.slug}</code>
-              </td>
-              <td className="optional">
-                <code>{project.id}</code>
-              </td>
-              <td className="number">
-                <TenantBadge state={project.state} />
-              </td>
-            </tr>
-          ))}
-        </Table>
-      )}
+      <ProjectsTable organisation={organisation} projects={projects} />
     </Card>
   );
 }

@@ -3,7 +3,7 @@ import { placesFor } from "../../lib/money";
 import { Card, MoneyText } from "../../ui/basics";
 import { Segments } from "../../ui/form";
 import { Table } from "../../ui/table";
-import type { Group } from "./range";
+import type { Group } from "./groups";
 
 const MOST = 12;
 
@@ -28,7 +28,7 @@ export function Breakdown({ groups, by, setBy, projects }: { groups: Group[]; by
     <Card title={`Cost by ${title === "SKU" ? title : title.toLowerCase()}`} aside={<Segments label="Group by" options={ways} value={by} onChoose={setBy} />}>
       <Table label="Cost in groups" columns={[title, ["Share", "optional"], ["Amount", "number"]]}>
         {shown.map((group) => (
-          <tr key={`${group.name} ${group.amount.currency}`}>
+          <tr key={`${group.id} ${group.amount.currency}`}>
             <td>{group.name}</td>
             <td className="optional share">
               <span className="bar" style={{ width: `${Math.max(1, shareOf(group, groups))}%` }} />

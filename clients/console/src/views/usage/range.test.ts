@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { costHeader, costRow, costRows, csvRow, dayOf, fieldOf, grouped, plain, rangeOf, within } from "./range";
+import { costHeader, costRow, costRows, csvRow, dayOf, fieldOf, plain, rangeOf, within } from "./range";
 import { buckets } from "../../lib/usage";
 
 const at = (day: number, hour = 0) => new Date(2026, 0, day, hour).getTime();
@@ -24,14 +24,6 @@ it("dates are days of the reader's zone, the last one included", () => {
 it("of an interval that crosses the range, only the part in it counts", () => {
   const parts = within([interval(at(4, 22), 4, "4"), interval(at(1), 1, "9")], { from: at(5), to: at(6), size: "day" });
   expect(parts.map(({ amount }) => amount.nanos)).toEqual([2_000_000_000n]);
-});
-
-it("groups are summed, the most first", () => {
-  const parts = within([interval(at(5), 1, "1", "a"), interval(at(5), 1, "2", "b"), interval(at(5), 1, "3", "a")], { from: at(5), to: at(6), size: "day" });
-  expect(grouped(parts, ({ sku = "" }) => sku).map(({ name, amount }) => [name, amount.nanos])).toEqual([
-    ["a", 4_000_000_000n],
-    ["b", 2_000_000_000n],
-  ]);
 });
 
 it("a file has every digit", () => {

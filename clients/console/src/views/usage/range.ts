@@ -79,23 +79,6 @@ export function within(intervals: UsageInterval[], { from, to, size }: Range): P
   });
 }
 
-export interface Group {
-  name: string;
-  amount: Amount;
-}
-
-/** Money by what `nameOf` says, per currency, the most first. */
-export function grouped(parts: Part[], nameOf: (interval: UsageInterval) => string): Group[] {
-  const found = new Map<string, Group>();
-  for (const { interval, amount } of parts) {
-    const name = nameOf(interval);
-    const key = `${amount.currency} ${name}`;
-    const sofar = found.get(key)?.amount.nanos ?? 0n;
-    found.set(key, { name, amount: { currency: amount.currency, nanos: sofar + amount.nanos } });
-  }
-  return [...found.values()].sort((a, b) => (b.amount.nanos > a.amount.nanos ? 1 : b.amount.nanos < a.amount.nanos ? -1 : a.name.localeCompare(b.name)));
-}
-
 /** Money as a plain number with every digit, for files. */
 export function plain({ nanos }: Amount): string {
   const sign = nanos < 0n ? "-" : "";

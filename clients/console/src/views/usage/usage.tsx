@@ -1,14 +1,14 @@
 /** Usage and its exact cost. */
 import { Suspense, lazy, useMemo, useState } from "react";
 import { Link } from "wouter";
-import { useAllAllocations } from "../../api/queries";
-import { useUsageOf } from "../../api/usage";
+import { useNamesOf, useUsageOf } from "../../api/usage";
 import type { UsageInterval } from "../../api/types";
 import { amountOf, exact, placesFor } from "../../lib/money";
 import { dayText, duration, fullTime, minuteText, shortTime, zone } from "../../lib/time";
 import { buckets } from "../../lib/usage";
 import { csvOf, download } from "../../lib/csv";
-import { useProjectMay } from "../../session/roles";
+import { projectNames } from "../../lib/project-name";
+import { projectOf, useProjectMay } from "../../session/roles";
 import { useSession } from "../../session/session";
 import { plural, shortId } from "../../lib/text";
 import { Badge, Button, Card, Empty, MoneyText, Skeleton } from "../../ui/basics";
@@ -21,7 +21,8 @@ import { useNow } from "../../ui/use-now";
 import { useQueryState } from "../../ui/use-query-state";
 import { Breakdown } from "./breakdown";
 import { Quotas } from "./quotas";
-import { CSV_HEADER, RANGES, type Range, costHeader, costRow, costRows, csvRow, fieldOf, grouped, rangeOf, within } from "./range";
+import { type By, grouped } from "./groups";
+import { CSV_HEADER, RANGES, type Range, costHeader, costRow, costRows, csvRow, fieldOf, rangeOf, within } from "./range";
 
 const Chart = lazy(() => import("./chart"));
 
@@ -98,8 +99,9 @@ export default function Usage() {
   const projects = session?.projects ?? [];
   const [scope, setScope] = useQueryState("projects");
   const everywhere = scope === "all" && projects.length > 1;
+  const own = session && projectOf(session);
   const usage = useUsageOf(everywhere ? projects.map(({ id }) => id) : [session?.project ?? ""]);
-  const allocations = useAllAllocations(true);
+  const { names, isLoading: areNamesLoading } = useNamesOf(everywhere ? projects : own ? [own] : [], usage.intervals);
   const mayLaunch = useProjectMay("write");
   const [choice, setChoice] = useQueryState("range", RANGES[0]!.value);
   const [by, setBy] = useQueryState("by", "sku");
@@ -107,26 +109,28 @@ export default function Usage() {
   const [first, setFirst] = useQueryState("from", fieldOf(now - 7 * DAY_MS));
   const [last, setLast] = useQueryState("to", fieldOf(now));
   const [all, setAll] = useState(false);
-  const names = useMemo(() => {
-    const rows = allocations.data?.pages.flatMap((page) => page.allocations ?? []) ?? [];
-    return new Map(rows.map(({ id, config }) => [id ?? "", config?.name ?? ""]));
-  }, [allocations.data]);
   const nameOf = ({ allocation_id = "" }: UsageInterval) => names.get(allocation_id) || shortId(allocation_id);
-  const projectOf = ({ project_id = "" }: UsageInterval) => projects.find(({ id }) => id === project_id)?.slug ?? shortId(project_id);
+  const known = projectNames(projects);
+  const projectName = ({ project_id = "" }: UsageInterval) => known.get(project_id) ?? shortId(project_id);
   const { intervals, totals } = usage;
   const range = rangeOf(choice, first, last, now);
   const parts = useMemo(() => (range ? within(intervals, range) : []), [intervals, choice, first, last, now]);
   const shown = all ? parts : parts.slice(0, FIRST_ROWS);
   const places: [number, number] = [placesFor(shown.map(({ interval }) => amountOf(interval.price_per_gpu_hour))), placesFor(shown.map(({ interval }) => amountOf(interval.amount)))];
-  const groupName = { sku: ({ sku = "" }: UsageInterval) => sku, allocation: nameOf, project: projectOf }[by] ?? nameOf;
+  const bySku = ({ sku = "" }: UsageInterval) => sku;
+  const ways: Record<string, By> = {
+    sku: { idOf: bySku, nameOf: bySku },
+    allocation: { idOf: ({ allocation_id = "" }) => allocation_id, nameOf },
+    project: { idOf: ({ project_id = "" }) => project_id, nameOf: projectName },
+  };
   const currencies = [...new Set(parts.map(({ amount }) => amount.currency))];
-  const save = () => download(`usage-${fieldOf(range?.from ?? now)}-${fieldOf((range?.to ?? now) - 1)}.csv`, csvOf(CSV_HEADER, parts.map((part) => csvRow(part, projectOf(part.interval), nameOf(part.interval)))));
+  const save = () => download(`usage-${fieldOf(range?.from ?? now)}-${fieldOf((range?.to ?? now) - 1)}.csv`, csvOf(CSV_HEADER, parts.map((part) => csvRow(part, projectName(part.interval), nameOf(part.interval)))));
   return (
     <Page
       title="Usage"
       actions={
         intervals.length > 0 && (
-          <Button onClick={save} disabled={parts.length === 0}>
+          <Button onClick={save} busy={areNamesLoading} disabled={parts.length === 0}>
             <Download size={15} aria-hidden="true" /> Export CSV
           </Button>
         )
@@ -172,7 +176,7 @@ export default function Usage() {
           {!range && <p className="field-problem">Choose two dates, the first one not after the last.</p>}
           {range && currencies.length === 0 && <p className="notice">Nothing was billed in this time. Choose a longer one.</p>}
           {range && currencies.map((currency) => <Spend key={currency} intervals={intervals} currency={currency} range={range} />)}
-          {parts.length > 0 && <Breakdown groups={grouped(parts, groupName)} by={by} setBy={setBy} projects={projects.length > 1} />}
+          {parts.length > 0 && <Breakdown groups={grouped(parts, ways[by] ?? { idOf: bySku, nameOf: bySku })} by={by} setBy={setBy} projects={projects.length > 1} />}
           <TableCard
             label="Billed intervals"
             columns={COLUMNS}

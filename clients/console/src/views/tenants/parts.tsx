@@ -1,0 +1,99 @@
+/** What operators see and change of an organisation, in the list of all and on its own page. */
+import { type ReactNode, useState } from "react";
+import { Link } from "wouter";
+import { type Organisation, type StateVerb, type TenantProject, useCreateProject, useOrganisationState } from "../../api/tenancy";
+import { Button } from "../../ui/basics";
+import { Confirm } from "../../ui/dialog";
+import { Table } from "../../ui/table";
+import { TextField, isSlug, slugProblem } from "../catalog/parts";
+import { SetScim } from "../organisation/scim";
+import { ReasonField, TenantBadge } from "../project/parts";
+
+function NewProject({ organisation }: { organisation: Organisation }) {
+  const create = useCreateProject();
+  const [slug, setSlug] = useState("");
+  const [name, setName] = useState("");
+  const run = async () => {
+    await create.mutateAsync({ organisation_id: organisation.id ?? "", slug, display_name: name.trim() });
+    setSlug("");
+    setName("");
+  };
+  return (
+    <Confirm needs="manage" trigger={<Button small aria-label={`Add a project to ${organisation.slug}`}>Add a project</Button>} title={`Add a project to ${organisation.slug}`} action="Add" ready={isSlug(slug)} run={run}>
+      <TextField label="Slug" mono value={slug} onChange={setSlug} problem={slugProblem(slug)} />
+      <TextField label="Display name" value={name} onChange={setName} />
+    </Confirm>
+  );
+}
+
+function Change({ organisation, verb, word, children }: { organisation: Organisation; verb: StateVerb; word: string; children: ReactNode }) {
+  const change = useOrganisationState();
+  const [reason, setReason] = useState("");
+  return (
+    <Confirm
+      needs="manage"
+      danger={verb === "close"}
+      trigger={
+        <Button small aria-label={`${word} ${organisation.slug}`}>
+          {word}
+        </Button>
+      }
+      title={`${word} ${organisation.slug}?`}
+      action={word}
+      ready={verb !== "suspend" || reason.trim() !== ""}
+      run={() => change.mutateAsync({ ...organisation, verb, reason: reason.trim() })}
+    >
+      <p>{children}</p>
+      {verb !== "resume" && <ReasonField optional={verb === "close"} value={reason} onChange={setReason} />}
+    </Confirm>
+  );
+}
+
+export function OrganisationActions({ organisation }: { organisation: Organisation }) {
+  const { id = "", slug, state } = organisation;
+  return (
+    <span className="page-actions">
+      {state === "active" && <NewProject organisation={organisation} />}
+      {state !== "closed" && <SetScim organisation={id} name={slug} />}
+      {state === "active" && (
+        <Change organisation={organisation} verb="suspend" word="Suspend">
+          Nothing can be launched or started in its projects. What runs continues and is billed.
+        </Change>
+      )}
+      {state === "suspended" && (
+        <Change organisation={organisation} verb="resume" word="Resume">
+          Its projects can launch again.
+        </Change>
+      )}
+      {state !== "closed" && (
+        <Change organisation={organisation} verb="close" word="Close">
+          This is permanent, and only possible once all of its projects are closed.
+        </Change>
+      )}
+    </span>
+  );
+}
+
+export function ProjectsTable({ organisation, projects }: { organisation: Organisation; projects: TenantProject[] }) {
+  if (projects.length === 0) return <p className="muted">No project yet.</p>;
+  return (
+    <Table label={`Projects of ${organisation.slug}`} columns={["Project", ["ID", "optional"], ["State", "number"]]}>
+      {projects.map((project) => (
+        <tr key={project.id}>
+          <td>
+            <Link href={`/admin/projects/${project.id}`}>
+              <strong>{project.display_name || project.slug}</strong>
+            </Link>{" "}
+            <code>{project.slug}</code>
+          </td>
+          <td className="optional">
+            <code>{project.id}</code>
+          </td>
+          <td className="number">
+            <TenantBadge state={project.state} />
+          </td>
+        </tr>
+      ))}
+    </Table>
+  );
+}
