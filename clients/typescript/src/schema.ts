@@ -1843,7 +1843,7 @@ export interface paths {
         put?: never;
         /**
          * EndTenantTerminalSession ends a session of anybody, and whatever it carries, within seconds
-         * @description EndTenantTerminalSession ends a session of anybody, and whatever it carries, within seconds. Its user and the members of the project see the reason. Of one that has ended already it changes nothing.
+         * @description EndTenantTerminalSession ends a session of anybody, and whatever it carries, within seconds. Its user and the members of the project see the reason, except where its user or another operator had requested its end before: then only the audit trail has the reason. Of one that has ended already it changes nothing.
          *
          *     Platform administrators and operators; action `terminal.operator_end` on `session`.
          */
@@ -6907,7 +6907,7 @@ export interface components {
              * @description When its end was requested by its user or an operator; unset when it was not. It ends within seconds.
              */
             end_request_time?: string;
-            /** @description Why an operator ended it; empty otherwise. */
+            /** @description Why an operator ended it; empty otherwise, also where its user had requested its end before the operator did. */
             end_reason?: string;
         };
     };
@@ -10158,7 +10158,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Shown to the user and to the members of the project; one line of at most 500 characters. */
+                    /** @description Shown to the user and to the members of the project, unless the end was requested before; one line of at most 500 characters. */
                     reason: string;
                 };
             };

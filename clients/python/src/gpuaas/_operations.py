@@ -1149,11 +1149,13 @@ class Operations(Caller):
         timeout: float | None = None,
     ) -> m.TerminalSession:
         """EndTenantTerminalSession ends a session of anybody, and whatever it carries, within seconds. Its user and
-        the members of the project see the reason. Of one that has ended already it changes nothing.
+        the members of the project see the reason, except where its user or another operator had requested its end
+        before: then only the audit trail has the reason. Of one that has ended already it changes nothing.
 
         Platform administrators and operators; action `terminal.operator_end` on `session`.
 
-        reason: Shown to the user and to the members of the project; one line of at most 500 characters.
+        reason: Shown to the user and to the members of the project, unless the end was requested before; one line
+        of at most 500 characters.
         """
         return self._call(t.END_TENANT_TERMINAL_SESSION, {"session_id": session_id}, {}, {"reason": reason}, idempotency_key, timeout)
 
