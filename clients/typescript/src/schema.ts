@@ -918,8 +918,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * ListHostReports lists the reports that are attached to a node, the newest first
-         * @description ListHostReports lists the reports that are attached to a node, the newest first.
+         * ListHostReports lists the reports that are attached to a node, the newest first unless order_by says otherwise
+         * @description ListHostReports lists the reports that are attached to a node, the newest first unless order_by says otherwise.
          *
          *     All platform roles; action `node.get` on `node`.
          */
@@ -8578,8 +8578,12 @@ export interface operations {
     NodeAdminService_ListHostReports: {
         parameters: {
             query?: {
-                /** @description Default 1, the latest; at most 10. */
+                /** @description Default 1, the first of the order; at most 10, which are all that a node has. */
                 page_size?: number;
+                /** @description Only those that it is true of, for example `failed_checks > 0 AND attach_time > 2027-01-01`. See "Filters and orders" of the guide for integrators. Fields: id, kind, agent_version, time, failed_checks, blocked, principal, attach_time. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `time`; default `attach_time desc`. Fields: kind, agent_version, time, failed_checks, principal, attach_time. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
