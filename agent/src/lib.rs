@@ -31,6 +31,8 @@ pub mod node;
 pub mod operation;
 mod parity;
 pub mod plan;
+#[cfg(test)]
+mod played;
 pub mod prepare;
 pub mod recorded;
 pub mod retention;

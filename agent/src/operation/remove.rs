@@ -114,23 +114,19 @@ fn remove_folder(folder: &Path, failed: &'static str) -> HostResult<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::played;
 
     const NAME: &str =
         "operation::remove::tests::d_60_a_port_goes_with_its_own_limits_and_no_others";
-    const FOLDER: &str = "GPUAAS_TEST_LIMITS";
 
-    /// Runs itself again with a program in place of the switch's, which records what it is asked: a test cannot change the
-    /// PATH of its own process.
+    /// With a program in place of the switch's, which records what it is asked.
     #[tokio::test]
     async fn d_60_a_port_goes_with_its_own_limits_and_no_others() {
-        use std::os::unix::fs::PermissionsExt;
-
-        if let Some(folder) = std::env::var_os(FOLDER) {
-            return on_a_switch_with_limits(Path::new(&folder)).await;
+        if let Some(folder) = played::folder() {
+            return on_a_switch_with_limits(&folder).await;
         }
-        let dir = tempfile::tempdir().unwrap();
         let script = r#"#!/bin/sh
-echo "$*" >> "$GPUAAS_TEST_LIMITS/asked"
+echo "$*" >> "$GPUAAS_TEST_PLAYED/asked"
 case "$*" in
   *" find qos external_ids:ifname=gs0123456789aa") printf 'qos-1\n\nqos-2\n' ;;
   *" find queue external_ids:ifname=gs0123456789aa") echo queue-1 ;;
@@ -138,22 +134,7 @@ case "$*" in
   *" find "* | *" list "*) echo of-another ;;
 esac
 "#;
-        let file = dir.path().join("ovs-vsctl");
-        std::fs::write(&file, script).unwrap();
-        std::fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).unwrap();
-        let path = std::env::var("PATH").unwrap();
-        let again = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", NAME, "--nocapture"])
-            .env(FOLDER, dir.path())
-            .env("PATH", format!("{}:{path}", dir.path().display()))
-            .output()
-            .unwrap();
-        let reported = String::from_utf8_lossy(&again.stdout);
-        assert!(
-            again.status.success() && reported.contains("1 passed"),
-            "{reported}{}",
-            String::from_utf8_lossy(&again.stderr)
-        );
+        played::run_again(NAME, &["ovs-vsctl"], script);
     }
 
     async fn on_a_switch_with_limits(folder: &Path) {

@@ -395,6 +395,7 @@ const NEW_FLOWS: &str = "flows.new";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::played;
 
     fn journal() -> Arc<Journal> {
         Arc::new(Journal::in_memory().unwrap())
@@ -407,45 +408,23 @@ mod tests {
     }
 
     const NAME: &str = "wire::host::tests::p11_a_bridge_with_another_port_gets_no_rules";
-    const FOLDER: &str = "GPUAAS_TEST_WIRE";
 
-    /// Runs itself again with programs in place of the switch's and the packet filter's, which record what they are
-    /// asked: a test cannot change the PATH of its own process.
+    /// With programs in place of the switch's and the packet filter's, which record what they are asked.
     #[tokio::test]
     async fn p11_a_bridge_with_another_port_gets_no_rules() {
-        use std::os::unix::fs::PermissionsExt;
-
-        if let Some(folder) = std::env::var_os(FOLDER) {
-            return on_a_bridge_with_an_uplink(Path::new(&folder)).await;
+        if let Some(folder) = played::folder() {
+            return on_a_bridge_with_an_uplink(&folder).await;
         }
-        let dir = tempfile::tempdir().unwrap();
         let script = r#"#!/bin/sh
-echo "${0##*/} $*" >> "$GPUAAS_TEST_WIRE/asked"
+echo "${0##*/} $*" >> "$GPUAAS_TEST_PLAYED/asked"
 case "$*" in
-  *list-ports*) cat "$GPUAAS_TEST_WIRE/ports" ;;
+  *list-ports*) cat "$GPUAAS_TEST_PLAYED/ports" ;;
   *"list Interface"*) echo '{"data":[["ovsbr0",65534,"internal"],["uplink",1,""]]}' ;;
   *get-fail-mode*) echo standalone ;;
   *diff-flows*) exit 2 ;;
 esac
 "#;
-        for program in ["ovs-vsctl", "ovs-ofctl", "nft"] {
-            let file = dir.path().join(program);
-            std::fs::write(&file, script).unwrap();
-            std::fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).unwrap();
-        }
-        let path = std::env::var("PATH").unwrap();
-        let again = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", NAME, "--nocapture"])
-            .env(FOLDER, dir.path())
-            .env("PATH", format!("{}:{path}", dir.path().display()))
-            .output()
-            .unwrap();
-        let reported = String::from_utf8_lossy(&again.stdout);
-        assert!(
-            again.status.success() && reported.contains("1 passed"),
-            "{reported}{}",
-            String::from_utf8_lossy(&again.stderr)
-        );
+        played::run_again(NAME, &["ovs-vsctl", "ovs-ofctl", "nft"], script);
     }
 
     async fn on_a_bridge_with_an_uplink(folder: &Path) {
@@ -482,7 +461,7 @@ esac
 
     /// The agent was ended between the switch's answer and its note.
     async fn flows_that_were_put_and_not_noted_are_noted(wire: &Wire, folder: &Path) {
-        let has_them = "#!/bin/sh\necho \"ovs-ofctl $*\" >> \"$GPUAAS_TEST_WIRE/asked\"\n";
+        let has_them = "#!/bin/sh\necho \"ovs-ofctl $*\" >> \"$GPUAAS_TEST_PLAYED/asked\"\n";
         std::fs::write(folder.join("ovs-ofctl"), has_them).unwrap();
         let ovs = std::fs::read_to_string(folder.join("ovs-vsctl")).unwrap();
         let ovs = ovs.replace("echo standalone", "echo secure");
@@ -510,7 +489,7 @@ esac
     /// A launch reserves its address a moment before its rules are put; another one asks for its lease just then.
     async fn a_guest_that_comes_leaves_the_host_ready(wire: &Wire, folder: &Path) {
         // from now on the switch has what was put, and only that
-        let has = "#!/bin/sh\ncmp -s \"$3\" \"$GPUAAS_TEST_WIRE/wire/flows\" || exit 2\n";
+        let has = "#!/bin/sh\ncmp -s \"$3\" \"$GPUAAS_TEST_PLAYED/wire/flows\" || exit 2\n";
         std::fs::write(folder.join("ovs-ofctl"), has).unwrap();
         let ovs = std::fs::read_to_string(folder.join("ovs-vsctl")).unwrap();
         let ovs = ovs.replace("echo standalone", "echo secure");
@@ -522,7 +501,7 @@ esac
         assert_eq!(wire.check().await.unwrap(), 1);
         // a switch that refuses the new rules keeps the old ones, and that is told
         std::fs::copy(folder.join("wire/flows"), folder.join("old-flows")).unwrap();
-        let refuses = "#!/bin/sh\ncase \"$*\" in\n*diff-flows*) cmp -s \"$3\" \"$GPUAAS_TEST_WIRE/old-flows\" || exit 2 ;;\n\
+        let refuses = "#!/bin/sh\ncase \"$*\" in\n*diff-flows*) cmp -s \"$3\" \"$GPUAAS_TEST_PLAYED/old-flows\" || exit 2 ;;\n\
                        *) exit 1 ;;\nesac\n";
         std::fs::write(folder.join("ovs-ofctl"), refuses).unwrap();
         let port = r#"["uplink",1,""],["gs456789abcdef",5,""]"#;

@@ -918,8 +918,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * ListHostReports lists the reports that are attached to a node, the newest first
-         * @description ListHostReports lists the reports that are attached to a node, the newest first.
+         * ListHostReports lists the reports that are attached to a node, the newest first unless order_by says otherwise
+         * @description ListHostReports lists the reports that are attached to a node, the newest first unless order_by says otherwise.
          *
          *     All platform roles; action `node.get` on `node`.
          */
@@ -1843,7 +1843,7 @@ export interface paths {
         put?: never;
         /**
          * EndTenantTerminalSession ends a session of anybody, and whatever it carries, within seconds
-         * @description EndTenantTerminalSession ends a session of anybody, and whatever it carries, within seconds. Its user and the members of the project see the reason. Of one that has ended already it changes nothing.
+         * @description EndTenantTerminalSession ends a session of anybody, and whatever it carries, within seconds. Its user and the members of the project see the reason, except where its user or another operator had requested its end before: then only the audit trail has the reason. Of one that has ended already it changes nothing.
          *
          *     Platform administrators and operators; action `terminal.operator_end` on `session`.
          */
@@ -6907,7 +6907,7 @@ export interface components {
              * @description When its end was requested by its user or an operator; unset when it was not. It ends within seconds.
              */
             end_request_time?: string;
-            /** @description Why an operator ended it; empty otherwise. */
+            /** @description Why an operator ended it; empty otherwise, also where its user had requested its end before the operator did. */
             end_reason?: string;
         };
     };
@@ -8578,8 +8578,12 @@ export interface operations {
     NodeAdminService_ListHostReports: {
         parameters: {
             query?: {
-                /** @description Default 1, the latest; at most 10. */
+                /** @description Default 1, the first of the order; at most 10, which are all that a node has. */
                 page_size?: number;
+                /** @description Only those that it is true of, for example `failed_checks > 0 AND attach_time > 2027-01-01`. See "Filters and orders" of the guide for integrators. Fields: id, kind, agent_version, time, failed_checks, blocked, principal, attach_time. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `time`; default `attach_time desc`. Fields: kind, agent_version, time, failed_checks, principal, attach_time. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -10158,7 +10162,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Shown to the user and to the members of the project; one line of at most 500 characters. */
+                    /** @description Shown to the user and to the members of the project, unless the end was requested before; one line of at most 500 characters. */
                     reason: string;
                 };
             };

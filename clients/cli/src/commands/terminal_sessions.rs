@@ -48,7 +48,8 @@ pub enum AdminCommand {
         #[command(flatten)]
         selected: Selected,
     },
-    /// End a terminal or tunnel of anybody, within seconds. Its user and the members of the project see the reason.
+    /// End a terminal or tunnel of anybody, within seconds. Its user and the members of the project see the reason, unless its
+    /// end was requested before.
     End {
         /// Id of the session.
         session: String,

@@ -574,7 +574,38 @@ fn i_219_a_report_of_a_host_is_attached_to_its_node_and_shown() {
         "what passes needs nothing done: {}",
         ran.out
     );
+    let earlier_id = "01930000-000a-7000-8000-00000000000a";
+    let earlier = json!({ "id": earlier_id, "node_id": NODE, "report": { "agent_version": "1.3.0" },
+        "principal": "user:eve", "attach_time": "2026-01-03T00:00:00Z" });
+    world.get(&path, json!({ "reports": [attached, earlier] }));
+    let list = ["admin", "node", "report", "list", "h1"];
+    let filter = "failed_checks > 0";
+    let ran = world.run(&[&list[..], &["--filter", filter, "--sort", "time"]].concat());
+    let ran = ran.ok();
+    for text in ["user:root", "1 failed", "user:eve", "1.3.0", earlier_id] {
+        assert!(ran.out.contains(text), "{text}: {}", ran.out);
+    }
+    let asked = world.seen().pop().expect("a request").target;
+    for part in [
+        "filter=failed_checks+%3E+0",
+        "order_by=time",
+        "page_size=10",
+    ] {
+        assert!(asked.contains(part), "{part}: {asked}");
+    }
+    let show = ["admin", "node", "report", "show", "h1"];
+    let ran = world.run(&[&show[..], &[earlier_id]].concat()).ok();
+    assert!(ran.out.contains("by user:eve"), "{}", ran.out);
+    let ran = world.run(&[&show[..], &["ffff"]].concat());
+    assert_eq!(ran.code, 3, "{}", ran.err);
+    assert!(ran.err.contains("report list h1"), "{}", ran.err);
     world.get(&path, json!({}));
+    let ran = world.run(&[&list[..], &["--filter", filter]].concat()).ok();
+    assert!(
+        ran.out.contains("No report matches the filter"),
+        "{}",
+        ran.out
+    );
     let ran = world.run(&["admin", "node", "report", "show", "h1"]);
     assert_eq!(ran.code, 3, "{}", ran.err);
     assert!(

@@ -1,7 +1,9 @@
 // What all dialogs have in common.
 import { decide } from "../accessible.mjs";
+import { reservationId } from "./fleet.mjs";
+import { ago, ahead, projects } from "./world.mjs";
 
-export async function dialogs({ assert, page, test, go, signIn }) {
+export async function dialogs({ assert, page, test, look, go, signIn }) {
   const isInert = () => page.evaluate(() => document.getElementById("root").inert);
   const focused = () => page.evaluate(() => document.activeElement.getAttribute("aria-label") ?? document.activeElement.textContent);
 
@@ -57,6 +59,30 @@ export async function dialogs({ assert, page, test, go, signIn }) {
     assert.deepEqual(sent.map(({ vms_reach_each_other, etag }) => [vms_reach_each_other, etag]), [[false, "q1"], [true, "q2"]]);
     await dialog.getByRole("button", { name: "Cancel" }).click();
     await page.unroute("**/api/v1/project-network*");
+  });
+
+  await test("a reservation that starts while it is being canceled is not ended by the answer", async () => {
+    await signIn(undefined, "owner");
+    const reservation = { id: reservationId, config: { project_id: projects[0].id, name: "night-run", region_code: "eu-1", sku: "h200-sxm-slice", gpu_count: 8, start_time: ahead(1), end_time: ahead(20) }, status: { state: "scheduled" }, metadata: { create_time: ago(1), created_by: "user:alice", made_by_project: true } };
+    const sent = [];
+    await page.route(`**/capacity-reservations/${reservationId}*`, (route) => {
+      if (route.request().method() === "POST") sent.push(route.request().postDataJSON());
+      return route.fulfill({ json: reservation });
+    });
+    await go(`/reservations/${reservationId}`, "night-run");
+    const dialog = page.getByRole("alertdialog");
+    await page.getByRole("button", { name: "Cancel reservation" }).click();
+    await dialog.getByText("The reservation will not start.").waitFor();
+    reservation.status = { state: "active", reserved_gpus: 8 };
+    await dialog.getByRole("button", { name: "Cancel reservation" }).click();
+    await dialog.getByText("night-run has started meanwhile.").waitFor();
+    await dialog.getByText("Its 8 GPUs become available").waitFor();
+    assert.deepEqual(sent, []);
+    await look("reservation-started-meanwhile");
+    await dialog.getByRole("button", { name: "End reservation" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.deepEqual(sent, [{ reason: "" }]);
+    await page.unroute(`**/capacity-reservations/${reservationId}*`);
   });
 
   await test("what axe left open of an element that is gone stays open", async () => {

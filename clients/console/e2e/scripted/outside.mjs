@@ -1,5 +1,5 @@
 // What the usual browser does not show: pages without a session, an address that leads nowhere, and a phone with fingers.
-import { accountId, allocationId } from "./world.mjs";
+import { allocationId, organisations, projects } from "./world.mjs";
 
 const PHONE = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true };
 const issuers = [
@@ -64,31 +64,38 @@ export async function outside({ assert, open, page, server, test, look, go, sign
     const dialog = page.getByRole("alertdialog");
     const keys = page.getByRole("table", { name: "Keys for SCIM" });
     const ago = (days) => new Date(Date.now() - days * 86_400_000).toISOString();
+    const key = (id, project, change, more) => ({ api_key: { id, service_account_id: "s", scopes: ["scim"], creator: "user:alice", create_time: ago(30), ...change }, project_id: projects.find(({ slug }) => slug === project).id, project, service_account: "identity-provider", ...more });
     const scim = [
-      { id: "k1", service_account_id: "s", display_name: "okta", scopes: ["scim"], prefix: "gpuaas_1_01930007", create_time: ago(30), expire_time: ago(-300), last_used_time: ago(0.01) },
-      { id: "k2", service_account_id: "s", display_name: "trial", scopes: ["scim"], prefix: "gpuaas_1_01930008", create_time: ago(60), disable_time: ago(31) },
+      key("k2", "vision", { display_name: "trial", prefix: "gpuaas_1_01930008", create_time: ago(60), disable_time: ago(31) }),
+      key("k1", "speech", { display_name: "okta", prefix: "gpuaas_1_01930007", expire_time: ago(-300), last_used_time: ago(0.01) }),
+      key("k3", "vision", { display_name: "entra", prefix: "gpuaas_1_01930009", creator: "user:bob" }, { account_disabled: true }),
     ];
     await signIn(undefined, "owner");
     await go("/organisation?tab=scim", "Organisation");
     await page.getByText("https://login.acme.example").waitFor();
-    await page.getByText("No key for SCIM in this project").waitFor();
+    await page.getByText("No key for SCIM", { exact: true }).waitFor();
     assert.equal(await page.getByRole("button", { name: "Set up SCIM of acme" }).count(), 0, "an administrator of the platform does it");
     await look("scim-no-key");
     await page.getByRole("button", { name: "Make a key" }).click();
     await dialog.getByLabel("Name").fill("okta");
+    await dialog.getByLabel("Project").selectOption("speech");
     await look("scim-key-make");
     await dialog.getByRole("button", { name: "Make" }).click();
     await page.getByText("gpuaas_1_shown_once").waitFor();
     const made = server.changes.slice(-2);
-    assert.match(made[0].key, /service-accounts$/);
+    assert.match(made[0].key, new RegExp(`projects/${scim[1].project_id}/service-accounts$`));
     assert.deepEqual(made[0].body, { slug: "identity-provider", role: "billing", description: "People and groups by SCIM" });
     assert.deepEqual([made[1].body.display_name, made[1].body.scopes], ["okta", ["scim"]]);
     await page.getByRole("button", { name: "I have saved it" }).click();
-    await page.route("**/service-accounts/*/api-keys?*", (route) => route.fulfill({ json: { api_keys: route.request().url().includes(accountId) ? [...scim, { id: "k3", scopes: ["read"], display_name: "other" }] : [] } }));
+    // the second page has the one that is called with
+    await page.route("**/scim/keys?*", (route) => route.fulfill({ json: route.request().url().includes("page_token=2") ? { keys: scim.slice(1) } : { keys: scim.slice(0, 1), next_page_token: "2" } }));
     await go("/organisation?tab=scim", "Organisation");
     await keys.getByText("okta").waitFor();
     await page.getByText("The identity provider called last").waitFor();
-    assert.equal(await keys.getByText("other").count(), 0, "keys of another scope are under API keys");
+    await keys.getByText("speech / identity-provider").waitFor();
+    await keys.getByText("user:bob").waitFor();
+    await keys.getByText("Account disabled").waitFor();
+    assert.match(await keys.locator("tbody tr").first().innerText(), /okta/, "what is good comes first");
     await look("scim");
     await keys.getByRole("button", { name: "Rotate okta" }).click();
     await dialog.getByRole("button", { name: "Rotate" }).click();
@@ -97,8 +104,20 @@ export async function outside({ assert, open, page, server, test, look, go, sign
     await keys.getByRole("button", { name: "Disable okta" }).click();
     await dialog.getByRole("button", { name: "Disable" }).click();
     await dialog.waitFor({ state: "detached" });
-    assert.match(server.changes.at(-1).key, /api-keys\/k1:disable$/);
-    await page.unroute("**/service-accounts/*/api-keys?*");
+    assert.match(server.changes.at(-1).key, new RegExp(`projects/${scim[1].project_id}/service-accounts/s/api-keys/k1:disable$`));
+    const as = (role) => page.route("**/v1/organisations?*", (route) => route.fulfill({ json: { organisations: [{ ...organisations[0], role }] } }));
+    await as("viewer");
+    await go("/organisation?tab=scim", "Organisation");
+    await keys.getByText("okta").waitFor();
+    assert.equal(await page.getByRole("button", { name: /^(Make a key|Rotate|Disable)/ }).count(), 0, "only owners change them");
+    await look("scim-viewer");
+    await page.unroute("**/v1/organisations?*");
+    await as("billing");
+    await go("/organisation?tab=scim", "Organisation");
+    await page.getByText("https://login.acme.example").waitFor();
+    assert.equal(await keys.count(), 0, "the role billing reads no keys");
+    await page.unroute("**/v1/organisations?*");
+    await page.unroute("**/scim/keys?*");
     await page.route("**/organisations/*/scim", (route) => route.fulfill({ json: {} }));
     await go("/organisation?tab=scim", "Organisation");
     await page.getByText("SCIM is not set up.").waitFor();

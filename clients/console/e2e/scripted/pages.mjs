@@ -33,6 +33,12 @@ export async function pages({ assert, page, server, test, look, go, signIn }) {
     await page.getByRole("searchbox").fill("nobody");
     await page.getByText("No member matches").waitFor();
     await look("members-none-found");
+    // a text that the API would refuse as a filter
+    await page.getByRole("searchbox").fill("a long text ".repeat(30));
+    await page.getByText("A search has at most 120 characters.").waitFor();
+    assert.equal((await page.getByRole("searchbox").inputValue()).length, 120);
+    await page.getByText("No member matches").waitFor();
+    await look("members-long-search");
     await page.getByRole("button", { name: "Clear the search" }).click();
     await table("Members").getByText("Person 1", { exact: true }).waitFor();
     await page.unroute("**/api/v1/projects/*/members?*");

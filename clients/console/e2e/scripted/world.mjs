@@ -349,6 +349,7 @@ export const answers = {
   "POST /api/v1/admin/terminal-sessions/*:end": ({ reason }, { pathname }) => Object.assign(terminals.find(({ id }) => pathname.includes(id)), { end_request_time: ago(0), end_reason: reason }),
   "GET /api/v1/admin/terminal-sessions": (_, { searchParams }) => ({ sessions: filtered(searchParams, ["allocation_id", "project_id", "principal", "close_time", "close_reason"], terminals.filter((one) => [null, one.allocation_id].includes(searchParams.get("allocation_id")))) }),
   "GET /api/v1/organisations/*/scim/groups": { groups },
+  "GET /api/v1/organisations/*/scim/keys": { keys: [] },
   "POST /api/v1/organisations/*/scim/groups/*/mappings": { id: uuid(6, 3), group_id: uuid(6, 2), project_id: SPEECH, project: "speech", role: "viewer" },
   "DELETE /api/v1/organisations/*/scim/groups/*/mappings/*": {},
   "GET /api/v1/projects": (_, { searchParams }) => ({ projects: filtered(searchParams, ["slug", "display_name"], projects.map((one) => ({ ...one, state: "active", role: "owner" }))) }),

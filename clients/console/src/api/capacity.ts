@@ -27,13 +27,25 @@ export function useReservations(side: Side, include_ended: boolean, filter = "")
   });
 }
 
+const readReservation = (side: Side, reservation_id: string) => unwrap(client.GET(`${PATHS[side]}/{reservation_id}`, { params: { path: { reservation_id } } }));
+
 /** One, with the launches that fit on its unused GPUs. */
 export function useReservation(side: Side, reservation_id: string) {
   return useQuery({
     queryKey: ["reservation", side, reservation_id],
-    queryFn: () => unwrap(client.GET(`${PATHS[side]}/{reservation_id}`, { params: { path: { reservation_id } } })),
+    queryFn: () => readReservation(side, reservation_id),
     refetchInterval: CALM_MS,
   });
+}
+
+/** Asks for it as it is from now on, not for what is being asked already; the page shows it, too. */
+export function useReadReservation(side: Side, reservation_id: string): () => Promise<Reservation> {
+  const queries = useQueryClient();
+  return async () => {
+    const now = await readReservation(side, reservation_id);
+    queries.setQueryData(["reservation", side, reservation_id], now);
+    return now;
+  };
 }
 
 /** Shows the answer of a mutation at once and refreshes the lists. */

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { imageFilter } from "./catalog";
-import { type Page, everyPage, namedProjects, projectsFilter, textFilter, wordsFilter } from "./pages";
+import { MOST_SEARCHED, type Page, everyFilter, everyPage, namedProjects, projectsFilter, textFilter, wordsFilter } from "./pages";
 
 it("all pages of a list are read, each with the token of the one before", async () => {
   const asked: string[] = [];
@@ -18,6 +18,16 @@ it("a search is a filter of the server, with what was typed as text", () => {
   expect(members(" ")).toBe("");
   expect(members(" Bob ")).toBe('(principal:"Bob" OR email:"Bob")');
   expect(members('a"b\\c')).toBe('(principal:"a\\"bc" OR email:"a\\"bc")');
+});
+
+it("a long text is searched by its beginning, which the API takes however it is quoted", () => {
+  const long = "x".repeat(MOST_SEARCHED);
+  expect(textFilter(["url"], `${long}y`)).toBe(`(url:"${long}")`);
+  for (const text of ['"', "😀", "x"]) {
+    const filter = everyFilter(textFilter(["principal", "display_name", "description"], text.repeat(600)), "status = disabled");
+    expect([...filter].length).toBeLessThanOrEqual(1000);
+    expect(() => encodeURIComponent(filter)).not.toThrow();
+  }
 });
 
 it("images are searched and chosen by status at once", () => {

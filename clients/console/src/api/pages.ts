@@ -31,9 +31,12 @@ function partOf(field: string, text: string): string {
   return `${field}:"${text.replaceAll('"', '\\"')}"`;
 }
 
-/** Those of a list that have this part in one of some fields, as a filter of the API; empty: all. */
+/** Most characters of a search: however many of them are quoted, in three fields and beside another comparison, the API takes it. */
+export const MOST_SEARCHED = 120;
+
+/** Those of a list that have this part in one of some fields, as a filter of the API; empty: all. Too long a text is cut. */
 export function textFilter(fields: string[], search: string): string {
-  const text = quotable(search.trim());
+  const text = [...quotable(search.trim())].slice(0, MOST_SEARCHED).join("");
   return text && `(${fields.map((field) => partOf(field, text)).join(" OR ")})`;
 }
 

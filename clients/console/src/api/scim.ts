@@ -1,7 +1,7 @@
 /** Queries and mutations of provisioning by SCIM: its settings, its keys, and the groups that the identity provider keeps here. */
 import type { components } from "@gpuaas/sdk";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import type { ApiKey, ServiceAccount } from "./accounts";
+import type { ApiKey } from "./accounts";
 import { client, unwrap } from "./client";
 import { SHOWN, WHOLE, everyPage, usePages } from "./pages";
 import { Problem, onlyOnce } from "./problem";
@@ -10,6 +10,8 @@ import type { MemberRole } from "./tenancy";
 type Schemas = components["schemas"];
 export type ScimGroup = Schemas["identity.ScimGroup"];
 export type ScimGroupMapping = Schemas["identity.ScimGroupMapping"];
+/** A key for SCIM, and whose it is. */
+export type ScimKey = Schemas["identity.ScimKey"];
 
 export type ScimSettings = Schemas["identity.ScimSettings"];
 /** Which attribute of a SCIM user is the subject in the tokens of the issuer. */
@@ -37,26 +39,11 @@ export function usePutScimSettings(organisation_id: string) {
 const accountsOf = (project_id: string) =>
   everyPage((page_token) => unwrap(client.GET("/api/v1/projects/{project_id}/service-accounts", { params: { path: { project_id }, query: { page_size: WHOLE, page_token } } })).then(({ service_accounts: items = [], next_page_token: next }) => ({ items, next })));
 
-/** A key for SCIM, and whose it is. */
-export interface ScimKey {
-  account: ServiceAccount;
-  key: ApiKey;
-}
-
-/** The keys of a project's service accounts that are for SCIM; each account is a request. */
-export function useScimKeys(project_id: string) {
+/** The keys for SCIM of all projects of an organisation, the disabled and expired ones too. */
+export function useScimKeys(organisation_id: string) {
   return useQuery({
-    queryKey: ["scim-keys", project_id],
-    enabled: project_id !== "",
-    queryFn: async (): Promise<ScimKey[]> => {
-      const found: ScimKey[] = [];
-      for (const account of await accountsOf(project_id)) {
-        const path = { project_id, service_account_id: account.id ?? "" };
-        const keys = await everyPage((page_token) => unwrap(client.GET("/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys", { params: { path, query: { page_size: WHOLE, page_token } } })).then(({ api_keys: items = [], next_page_token: next }) => ({ items, next })));
-        found.push(...keys.filter(({ scopes }) => scopes?.includes("scim")).map((key) => ({ account, key })));
-      }
-      return found;
-    },
+    queryKey: ["scim-keys", organisation_id],
+    queryFn: () => everyPage((page_token) => unwrap(client.GET("/api/v1/organisations/{organisation_id}/scim/keys", { params: { path: { organisation_id }, query: { page_size: WHOLE, page_token } } })).then(({ keys: items = [], next_page_token: next }) => ({ items, next }))),
   });
 }
 

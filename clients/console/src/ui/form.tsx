@@ -1,5 +1,6 @@
 /** Parts of forms: labelled fields, choices, and switches between a few words. */
 import { type ReactNode, useId } from "react";
+import { MOST_SEARCHED } from "../api/pages";
 import { Search } from "./icons";
 
 export function Choice({ name, value, checked, disabled = false, onChoose, children }: { name: string; value: string; checked: boolean; disabled?: boolean; onChoose: () => void; children: ReactNode }) {
@@ -24,13 +25,20 @@ export function Field({ label, problem, hint, children }: { label: string; probl
   );
 }
 
-/** A search of a list. */
+/** A search of a list. It takes no more than the API does, and says so where more may have been typed. */
 export function SearchBox({ label, placeholder, value, onChange }: { label: string; placeholder: string; value: string; onChange: (value: string) => void }) {
   return (
-    <span className="search">
-      <Search size={15} aria-hidden="true" />
-      <input type="search" aria-label={label} placeholder={placeholder} value={value} onChange={(event) => onChange(event.target.value)} />
-    </span>
+    <>
+      <span className="search">
+        <Search size={15} aria-hidden="true" />
+        <input type="search" aria-label={label} placeholder={placeholder} value={value} maxLength={MOST_SEARCHED} onChange={(event) => onChange(event.target.value)} />
+      </span>
+      {value.length >= MOST_SEARCHED && (
+        <small className="search-limit muted" role="status">
+          A search has at most {MOST_SEARCHED} characters. What is beyond them is cut off.
+        </small>
+      )}
+    </>
   );
 }
 

@@ -1149,11 +1149,13 @@ class Operations(Caller):
         timeout: float | None = None,
     ) -> m.TerminalSession:
         """EndTenantTerminalSession ends a session of anybody, and whatever it carries, within seconds. Its user and
-        the members of the project see the reason. Of one that has ended already it changes nothing.
+        the members of the project see the reason, except where its user or another operator had requested its end
+        before: then only the audit trail has the reason. Of one that has ended already it changes nothing.
 
         Platform administrators and operators; action `terminal.operator_end` on `session`.
 
-        reason: Shown to the user and to the members of the project; one line of at most 500 characters.
+        reason: Shown to the user and to the members of the project, unless the end was requested before; one line
+        of at most 500 characters.
         """
         return self._call(t.END_TENANT_TERMINAL_SESSION, {"session_id": session_id}, {}, {"reason": reason}, idempotency_key, timeout)
 
@@ -2660,18 +2662,26 @@ class Operations(Caller):
         node_id: str,
         *,
         page_size: int | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListHostReportsResponse:
-        """ListHostReports lists the reports that are attached to a node, the newest first.
+        """ListHostReports lists the reports that are attached to a node, the newest first unless order_by says
+        otherwise.
 
         All platform roles; action `node.get` on `node`.
 
-        page_size: Default 1, the latest; at most 10.
+        page_size: Default 1, the first of the order; at most 10, which are all that a node has.
+        filter: Only those that it is true of, for example `failed_checks > 0 AND attach_time > 2027-01-01`. See
+        "Filters and orders" of the guide for integrators. Fields: id, kind, agent_version, time, failed_checks,
+        blocked, principal, attach_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `time`; default
+        `attach_time desc`. Fields: kind, agent_version, time, failed_checks, principal, attach_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_HOST_REPORTS, {"node_id": node_id}, {"page_size": page_size, "read_mask": read_mask}, None, None, timeout)
+        return self._call(t.LIST_HOST_REPORTS, {"node_id": node_id}, {"page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def list_images(
         self,

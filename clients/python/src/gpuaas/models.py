@@ -3924,7 +3924,8 @@ class TerminalSession:
     end_request_time: datetime | None = None
     """When its end was requested by its user or an operator; unset when it was not. It ends within seconds."""
     end_reason: str = ""
-    """Why an operator ended it; empty otherwise."""
+    """Why an operator ended it; empty otherwise, also where its user had requested its end before the operator did.
+    """
 
 
 

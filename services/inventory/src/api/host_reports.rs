@@ -1,5 +1,8 @@
 //! Reports of validate-host: attaching one to a node, and reading them.
+use std::collections::BTreeMap;
+
 use gpuaas_common::error::{Error, Result};
+use gpuaas_common::select::Selection;
 use gpuaas_common::{audit, id};
 use gpuaas_proto::gpuaas::inventory::v1 as api;
 use jiff::Timestamp;
@@ -71,11 +74,20 @@ impl Nodes {
             size @ 1..=KEPT => size,
             _ => return Err(Error::invalid("page_size", format!("must be 1 to {KEPT}"))),
         };
+        let selection =
+            Selection::parse(&host_reports::REPORTS, &request.filter, &request.order_by)?;
         self.row(node_id).await?;
         let mut conn = self.0.pool.acquire().await?;
-        let rows = host_reports::latest(&mut conn, node_id, limit).await?;
-        let reports = rows.into_iter().map(attached).collect::<Result<_>>()?;
-        Ok(api::ListHostReportsResponse { reports })
+        let rows = host_reports::of_node(&mut conn, node_id).await?;
+        let all = rows.into_iter().map(attached).collect::<Result<Vec<_>>>()?;
+        let facts = all.iter().map(host_report::facts).collect();
+        let chosen = host_reports::select(&mut conn, facts, &selection, limit).await?;
+        let mut all: BTreeMap<String, _> =
+            all.into_iter().map(|one| (one.id.clone(), one)).collect();
+        let chosen = chosen.iter().filter_map(|id| all.remove(&id.to_string()));
+        Ok(api::ListHostReportsResponse {
+            reports: chosen.collect(),
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 //! the operator's, and are shown as texts alone.
 use gpuaas_common::error::{Error, Result};
 use gpuaas_common::time::from_proto_time;
-use gpuaas_proto::gpuaas::inventory::v1::HostReport;
+use gpuaas_proto::gpuaas::inventory::v1::{AttachedHostReport, HostReport};
 use jiff::{SignedDuration, Timestamp};
 use prost::Message as _;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ const AHEAD: SignedDuration = SignedDuration::from_mins(5);
 /// Most checks, entries done by hand and entries of a table.
 const MAX_ENTRIES: usize = 500;
 /// Kinds of hosts, as the agent names them.
-const KINDS: [&str; 3] = ["slice host", LAB, "bare-metal host"];
+pub const KINDS: [&str; 3] = ["slice host", LAB, "bare-metal host"];
 /// It is on a machine of development, whose name is its own.
 const LAB: &str = "lab host";
 
@@ -122,15 +122,28 @@ fn of_host(report: &HostReport, hostname: &str) -> Result<()> {
     Ok(())
 }
 
+/// How many checks came out so.
+fn count(report: &HostReport, status: &str) -> usize {
+    let checks = report.checks.iter();
+    checks.filter(|one| one.status == status).count()
+}
+
+/// What an attached report can be selected by.
+pub fn facts(attached: &AttachedHostReport) -> Value {
+    let report = attached.report.clone().unwrap_or_default();
+    let text = |time: &Option<_>| {
+        let time = time.as_ref().and_then(from_proto_time);
+        time.map(|time| time.to_string())
+    };
+    json!({
+        "id": attached.id, "principal": attached.principal, "attach_time": text(&attached.attach_time),
+        "kind": report.kind, "agent_version": report.agent_version, "time": text(&report.time),
+        "failed_checks": count(&report, "FAIL"), "blocked": !report.blockers.is_empty(),
+    })
+}
+
 /// What the audit trail has of a report.
 pub fn summary(report: &HostReport) -> Value {
-    let of = |status: &str| {
-        report
-            .checks
-            .iter()
-            .filter(|one| one.status == status)
-            .count()
-    };
     let done = report
         .by_hand
         .iter()
@@ -138,7 +151,8 @@ pub fn summary(report: &HostReport) -> Value {
         .count();
     json!({
         "agent_version": report.agent_version, "kind": report.kind,
-        "passed": of("PASS"), "failed": of("FAIL"), "warned": of("WARN"), "skipped": of("SKIP"),
+        "passed": count(report, "PASS"), "failed": count(report, "FAIL"), "warned": count(report, "WARN"),
+        "skipped": count(report, "SKIP"),
         "by_hand_done": done, "by_hand": report.by_hand.len(), "blockers": report.blockers,
     })
 }

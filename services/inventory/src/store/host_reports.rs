@@ -1,7 +1,12 @@
 //! Reports of validate-host that operators attached to nodes.
+use gpuaas_common::Result;
+use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use jiff_sqlx::Timestamp;
+use serde_json::Value;
 use sqlx::{FromRow, PgConnection};
 use uuid::Uuid;
+
+use crate::domain::host_report::KINDS;
 
 /// How many of a node stay.
 pub const KEPT: i64 = 10;
@@ -61,21 +66,62 @@ pub async fn find(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<Option<Repo
     .await
 }
 
-/// The latest reports of a node, the newest first.
+/// All reports of a node, at most [`KEPT`].
 ///
 /// # Errors
 /// Database errors.
-pub async fn latest(
-    conn: &mut PgConnection,
-    node_id: Uuid,
-    limit: i64,
-) -> sqlx::Result<Vec<ReportRow>> {
+pub async fn of_node(conn: &mut PgConnection, node_id: Uuid) -> sqlx::Result<Vec<ReportRow>> {
     sqlx::query_as(
-        "SELECT id, node_id, report, principal, attach_time FROM host_reports
-          WHERE node_id = $1 ORDER BY attach_time DESC, id DESC LIMIT $2",
+        "SELECT id, node_id, report, principal, attach_time FROM host_reports WHERE node_id = $1",
     )
     .bind(node_id)
-    .bind(limit)
     .fetch_all(conn)
     .await
+}
+
+/// What the reports of a node can be selected by. Most of it is in the report itself, which the database does not read.
+pub static REPORTS: Catalog = Catalog {
+    fields: &[
+        Field::new("id", Kind::Id, "listed.id"),
+        Field::sortable("kind", Kind::OneOf(&KINDS), "listed.kind"),
+        Field::sortable("agent_version", Kind::Text, "listed.agent_version"),
+        Field::sortable("time", Kind::Time, "listed.time"),
+        Field::sortable("failed_checks", Kind::Number, "listed.failed_checks"),
+        Field::new("blocked", Kind::Flag, "listed.blocked"),
+        Field::sortable("principal", Kind::Text, "listed.principal"),
+        Field::sortable("attach_time", Kind::Time, "listed.attach_time"),
+    ],
+    key: Field::new("id", Kind::Id, "listed.id"),
+    order: "attach_time desc",
+};
+
+/// One that is selected.
+#[derive(FromRow)]
+struct Chosen {
+    id: Uuid,
+}
+
+/// The ids of those that a caller selects, the first of the order; of each, `facts` has the fields of [`REPORTS`].
+///
+/// # Errors
+/// Database errors.
+pub async fn select(
+    conn: &mut PgConnection,
+    facts: Vec<Value>,
+    selection: &Selection,
+    limit: i64,
+) -> Result<Vec<Uuid>> {
+    let statement = Statement::new(&[
+        "SELECT * FROM jsonb_to_recordset($1) AS attached
+            (id uuid, kind text, agent_version text, time timestamptz, failed_checks bigint, blocked boolean,
+             principal text, attach_time timestamptz)",
+    ])
+    .bind(Value::Array(facts));
+    let first = Wanted {
+        page_token: "",
+        size: limit,
+        query: &[],
+    };
+    let (chosen, _) = selection.page::<Chosen>(conn, statement, first).await?;
+    Ok(chosen.into_iter().map(|one| one.id).collect())
 }

@@ -38,6 +38,7 @@ async fn list(world: &World, node_id: &str, page_size: i32) -> Vec<api::Attached
     let request = api::ListHostReportsRequest {
         node_id: node_id.into(),
         page_size,
+        ..Default::default()
     };
     let mut nodes = world.nodes();
     let listed = nodes.list_host_reports(world.admin("", request)).await;
@@ -146,7 +147,86 @@ async fn what_is_no_report_of_the_node_is_refused_and_changes_nothing() {
     let size = api::ListHostReportsRequest {
         node_id: node.id.clone(),
         page_size: 11,
+        ..Default::default()
     };
     let size = refused(world.nodes().list_host_reports(world.admin("", size)).await);
     assert_eq!(size.fields()[0].0, "page_size");
+}
+
+#[tokio::test]
+async fn the_reports_of_a_node_are_selected_by_what_they_say() {
+    let world = World::start().await;
+    let node = world.create_node("gpu-07").await;
+    let good = api::HostReport {
+        checks: vec![api::HostReportCheck {
+            check: "iommu".into(),
+            status: "PASS".into(),
+            ..Default::default()
+        }],
+        blockers: vec![],
+        time: Some(prost_types::Timestamp {
+            seconds: 1_780_000_000,
+            nanos: 123,
+        }),
+        ..report("gpu-07", "2.0")
+    };
+    let of_lab = api::HostReport {
+        kind: "lab host".into(),
+        ..report("gpu-07", "3.0")
+    };
+    for (key, report) in [
+        ("a", report("gpu-07", "1.0")),
+        ("b", good),
+        ("c", of_lab),
+        ("d", report("gpu-07", "10.0")),
+    ] {
+        let answer = world
+            .nodes()
+            .attach_host_report(world.admin(key, attach(&node.id, report)))
+            .await;
+        answer.expect("attached");
+    }
+    let ask = async |filter: &str, order_by: &str, page_size: i32| {
+        let request = api::ListHostReportsRequest {
+            node_id: node.id.clone(),
+            page_size,
+            filter: filter.into(),
+            order_by: order_by.into(),
+        };
+        let mut nodes = world.nodes();
+        nodes.list_host_reports(world.admin("", request)).await
+    };
+    let versions = async |filter: &str, order_by: &str| -> Vec<String> {
+        let answer = ask(filter, order_by, 10).await.expect(filter);
+        let reports = answer.into_inner().reports.into_iter();
+        let version = |one: api::AttachedHostReport| one.report.expect("a report").agent_version;
+        reports.map(version).collect()
+    };
+    assert_eq!(versions("", "").await, ["10.0", "3.0", "2.0", "1.0"]);
+    assert_eq!(
+        versions(
+            "failed_checks > 0 AND NOT kind = \"lab host\"",
+            "attach_time"
+        )
+        .await,
+        ["1.0", "10.0"]
+    );
+    assert_eq!(versions("blocked = false", "").await, ["2.0"]);
+    assert_eq!(versions("time < 2026-07-01", "").await, ["2.0"]);
+    assert_eq!(
+        versions("", "time, attach_time desc").await,
+        ["2.0", "10.0", "3.0", "1.0"]
+    );
+    // one, unless more are asked for: the first of those that match
+    let first = ask("agent_version:\".0\" AND blocked = true", "attach_time", 0).await;
+    let first = first.expect("a list").into_inner().reports;
+    assert_eq!(first.len(), 1);
+    let own = ask(&format!("id = {}", first[0].id), "", 10).await;
+    assert_eq!(own.expect("a list").into_inner().reports, first);
+    assert!(versions("principal = nobody", "").await.is_empty());
+    assert_eq!(versions("attach_time > 2020-01-01", "").await.len(), 4);
+    let unknown = refused(ask("hostname = gpu-07", "", 1).await);
+    assert_eq!(unknown.fields()[0].0, "filter");
+    let unsortable = refused(ask("", "blocked", 1).await);
+    assert_eq!(unsortable.fields()[0].0, "order_by");
 }

@@ -5,17 +5,23 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use gpuaas_proto::gpuaas::inventory::v1::{
-    AttachHostReportRequest, HostReport, HostReportByHand, HostReportCheck, ListHostReportsRequest,
+    AttachHostReportRequest, AttachedHostReport, HostReport, HostReportByHand, HostReportCheck,
+    ListHostReportsRequest, ListHostReportsResponse,
 };
 use serde_json::{Value, json};
 
 use super::{Session, done};
+use crate::api::Answer;
+use crate::commands::select::Selected;
 use crate::failure::Failure;
 use crate::node;
 use crate::output::{print_json, print_line, print_table, time};
+use crate::resolve::unique;
 
 /// Most bytes that the API takes.
 const MAX_BYTES: u64 = 256 << 10;
+/// How many reports of a node the platform keeps.
+const KEPT: i32 = 10;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
@@ -26,10 +32,20 @@ pub enum Command {
         /// The report, with the results of what was done by hand filled in.
         file: PathBuf,
     },
-    /// Show the latest report that is attached to a node.
+    /// List the reports that are attached to a node, at most the latest ten, newest first.
+    List {
+        /// Id, unique prefix of it, or hostname.
+        node: String,
+        #[command(flatten)]
+        selected: Selected,
+    },
+    /// Show a report that is attached to a node.
     Show {
         /// Id, unique prefix of it, or hostname.
         node: String,
+        /// Id of the report, or unique prefix of it [default: the latest].
+        #[arg(default_value = "", hide_default_value = true)]
+        report: String,
     },
 }
 
@@ -40,7 +56,8 @@ pub enum Command {
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
         Command::Attach { node, file } => attach(session, &node, &file).await,
-        Command::Show { node } => show(session, &node).await,
+        Command::List { node, selected } => list(session, &node, &selected).await,
+        Command::Show { node, report } => show(session, &node, &report).await,
     }
 }
 
@@ -105,22 +122,83 @@ async fn attach(session: &Session, given: &str, file: &Path) -> Result<(), Failu
     Ok(())
 }
 
-async fn show(session: &Session, given: &str) -> Result<(), Failure> {
-    let node = node::resolve(&session.api, given).await?;
+/// Those of a node that are selected, all of them.
+async fn attached(
+    session: &Session,
+    given: &str,
+    selected: &Selected,
+) -> Result<Answer<ListHostReportsResponse>, Failure> {
     let request = ListHostReportsRequest {
-        node_id: node,
-        ..ListHostReportsRequest::default()
+        node_id: node::resolve(&session.api, given).await?,
+        page_size: KEPT,
+        filter: selected.filter(),
+        order_by: selected.order_by(),
     };
-    let answer = session.api.call(&request).await?;
-    let Some(attached) = answer.message.reports.into_iter().next() else {
-        return Err(Failure::NotFound(format!(
-            "no report is attached to node {given}; on its host: gpuaas-node-agent validate-host --report FILE"
-        )));
-    };
+    session.api.call(&request).await
+}
+
+async fn list(session: &Session, given: &str, selected: &Selected) -> Result<(), Failure> {
+    let answer = attached(session, given, selected).await?;
     if session.json() {
-        print_json(&answer.json["reports"][0]);
+        print_json(&answer.json);
         return Ok(());
     }
+    if answer.message.reports.is_empty() {
+        say!(
+            "{}",
+            match selected.narrows() {
+                true => "No report matches the filter.".to_owned(),
+                false => none(given),
+            }
+        );
+        return Ok(());
+    }
+    let rows = answer.message.reports.into_iter().map(|one| {
+        let report = one.report.unwrap_or_default();
+        [
+            time(one.attach_time),
+            one.principal,
+            time(report.time),
+            summary(&report),
+            report.agent_version,
+            report.kind,
+            one.id,
+        ]
+    });
+    print_table(
+        ["ATTACHED", "BY", "MADE", "RESULT", "AGENT", "KIND", "ID"],
+        rows.collect(),
+    );
+    Ok(())
+}
+
+fn none(given: &str) -> String {
+    format!(
+        "No report is attached to node {given}. On its host: gpuaas-node-agent validate-host --report FILE"
+    )
+}
+
+async fn show(session: &Session, given: &str, report: &str) -> Result<(), Failure> {
+    let answer = attached(session, given, &Selected::default()).await?;
+    let reports = answer.message.reports;
+    if reports.is_empty() {
+        return Err(Failure::NotFound(none(given)));
+    }
+    let at = match report {
+        "" => 0,
+        report => {
+            let ids = reports.iter().map(|one| one.id.as_str());
+            let list = format!("gpuaas admin node report list {given}");
+            let found = unique("report", report, ids, &list)?;
+            let is_found = |one: &AttachedHostReport| one.id == found;
+            reports.iter().position(is_found).unwrap_or_default()
+        }
+    };
+    if session.json() {
+        print_json(&answer.json["reports"][at]);
+        return Ok(());
+    }
+    let attached = reports.into_iter().nth(at).unwrap_or_default();
     let report = &attached.report.unwrap_or_default();
     print_line(
         "Attached",

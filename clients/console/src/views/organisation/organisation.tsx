@@ -90,7 +90,7 @@ function Views({ organisation }: { organisation: Organisation }) {
       </Tabs.Content>
       <Tabs.Content value="scim">
         <ScimCard organisation={organisation.id ?? ""} name={organisation.slug} />
-        {owner && <ScimKeys organisation={organisation.id ?? ""} />}
+        {organisation.role !== "billing" && <ScimKeys organisation={organisation.id ?? ""} owner={owner} />}
       </Tabs.Content>
       <Tabs.Content value="settings">
         <Settings organisation={organisation} owner={owner} />

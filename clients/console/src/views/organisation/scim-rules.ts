@@ -35,11 +35,24 @@ export function isChanged(settings: ScimSettings, { issuer, subject }: Draft): b
 
 /** When the identity provider called last, as far as the keys know: to the minute. */
 export function lastCall(keys: ScimKey[]): string | undefined {
-  return keys.map(({ key }) => key.last_used_time ?? "").sort().at(-1) || undefined;
+  return keys.map(({ api_key }) => api_key?.last_used_time ?? "").sort().at(-1) || undefined;
+}
+
+/** Whether the identity provider can call with it. */
+export function isGood({ api_key = {}, account_disabled }: ScimKey, now: number): boolean {
+  return !account_disabled && keyWord(api_key, now) === "active";
 }
 
 /** Those that are good first, the newest of them first. */
 export function inOrder(keys: ScimKey[], now: number): ScimKey[] {
-  const rank = ({ key }: ScimKey) => (keyWord(key, now) === "active" ? 0 : 1);
-  return [...keys].sort((a, b) => rank(a) - rank(b) || (b.key.create_time ?? "").localeCompare(a.key.create_time ?? ""));
+  const rank = (key: ScimKey) => (isGood(key, now) ? 0 : 1);
+  const made = ({ api_key }: ScimKey) => api_key?.create_time ?? "";
+  return [...keys].sort((a, b) => rank(a) - rank(b) || made(b).localeCompare(made(a)));
+}
+
+/** Where a key is made: where there is one already, or else in the first of the projects. */
+export function projectFor(keys: ScimKey[], projects: { id?: string }[], wanted: string): string {
+  const open = projects.map(({ id = "" }) => id);
+  const known = keys.map(({ project_id = "" }) => project_id);
+  return [wanted, ...known, ...open].find((id) => open.includes(id)) ?? "";
 }

@@ -3,20 +3,19 @@ import { useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
 import type { ApiKey } from "../../api/accounts";
 import { type Guardrails, useBounds } from "../../api/guardrails";
-import { type ScimSettings, settingsKey, useMakeScimKey, usePutScimSettings, useProjectsOf, useScimKeys, useScimSettings } from "../../api/scim";
+import { type ScimKey, type ScimSettings, settingsKey, useMakeScimKey, usePutScimSettings, useProjectsOf, useScimKeys, useScimSettings } from "../../api/scim";
+import type { TenantProject } from "../../api/tenancy";
 import { forbidden } from "../../lib/forbidden";
-import { Button, Card, CopyButton, Empty, Facts, Planned, Time } from "../../ui/basics";
+import { Badge, Button, Card, CopyButton, Empty, Facts, Planned, Time } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
-import { Select } from "../../ui/form";
 import { KeyRound, Plus } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
-import { TableCard } from "../../ui/table";
-import { useQueryState } from "../../ui/use-query-state";
+import { type Column, TableCard } from "../../ui/table";
 import { KeyActions, KeyState } from "../accounts/key-actions";
 import { expiryOf, keyWord, lifeOf, livesOf } from "../accounts/rules";
 import { SelectField, TextField } from "../catalog/parts";
 import { Secret } from "../project/parts";
-import { type Draft, SUBJECTS, draftOf, inOrder, isChanged, issuerProblem, lastCall, settingsOf } from "./scim-rules";
+import { type Draft, SUBJECTS, draftOf, inOrder, isChanged, issuerProblem, lastCall, projectFor, settingsOf } from "./scim-rules";
 
 function Fields({ organisation, draft, change }: { organisation: string; draft: Draft | undefined; change: (draft: Draft) => void }) {
   return (
@@ -91,13 +90,15 @@ export function ScimCard({ organisation, name }: { organisation: string; name: s
   );
 }
 
-function MakeKey({ project, bounds, made }: { project: string; bounds: Guardrails; made: (key: ApiKey) => void }) {
+function MakeKey({ keys, projects, bounds, made }: { keys: ScimKey[]; projects: TenantProject[]; bounds: Guardrails; made: (key: ApiKey) => void }) {
+  const [wanted, setProject] = useState("");
+  const project = projectFor(keys, projects, wanted);
   const make = useMakeScimKey(project);
   const [name, setName] = useState("SCIM");
-  const [wanted, setDays] = useState("365");
+  const [life, setDays] = useState("365");
   const most = bounds.max_api_key_days ?? 0;
   const lives = livesOf(most);
-  const days = lifeOf(wanted, lives);
+  const days = lifeOf(life, lives);
   return (
     <Confirm
       trigger={
@@ -110,18 +111,40 @@ function MakeKey({ project, bounds, made }: { project: string; bounds: Guardrail
       run={async () => made(await make.mutateAsync({ display_name: name.trim(), expire_time: expiryOf(days, Date.now(), most) }))}
     >
       <p>
-        It is a key of the service account <code>identity-provider</code> of the project, which is made where it is missing. It does nothing but SCIM.
+        The key belongs to the service account <code>identity-provider</code> of the project; the account is made if there is none. The key does nothing but SCIM.
       </p>
       <TextField label="Name" value={name} onChange={setName} />
-      <SelectField label="Expires" value={days} onChange={setDays} options={lives} hint="Rotate it before: people stay as they are when the provider cannot call." />
+      {projects.length > 1 && <SelectField label="Project" value={project} onChange={setProject} options={projects.map(({ id = "", slug = "" }): [string, string] => [id, slug])} hint="The key works for the whole organisation, whichever project it is in." />}
+      <SelectField label="Expires" value={days} onChange={setDays} options={lives} hint="Rotate the key before it expires: without a valid key, changes of people and groups do not arrive here." />
     </Confirm>
   );
 }
 
-function Keys({ project, choice, bounds }: { project: string; choice: ReactNode; bounds: Guardrails }) {
+function KeyRow({ of, actions }: { of: ScimKey; actions: ReactNode }) {
+  const { api_key = {}, project, service_account, account_disabled } = of;
+  return (
+    <tr>
+      <td>
+        <strong>{api_key.display_name || "–"}</strong>
+        <small className="block breaks muted">
+          {project} / {service_account}
+        </small>
+        <code className="block breaks">{api_key.prefix}…</code>
+      </td>
+      <td>{account_disabled && keyWord(api_key, Date.now()) === "active" ? <Badge tone="idle">Account disabled</Badge> : <KeyState api_key={api_key} />}</td>
+      <td>{api_key.last_used_time ? <Time value={api_key.last_used_time} /> : "Never"}</td>
+      <td className="optional">{api_key.expire_time ? <Planned value={api_key.expire_time} short /> : "Never"}</td>
+      <td>
+        <span className="breaks">{api_key.creator}</span> <small className="block muted"><Time value={api_key.create_time} /></small>
+      </td>
+      {actions !== undefined && <td className="number">{actions}</td>}
+    </tr>
+  );
+}
+
+/** The keys of all projects, for whoever reads them; only owners of the organisation make, rotate or disable one. */
+export function ScimKeys({ organisation, owner }: { organisation: string; owner: boolean }) {
   const [made, setMade] = useState<ApiKey>();
-  const found = useScimKeys(project);
-  const refused = forbidden(bounds, "api_keys_disabled");
   return (
     <>
       {made?.key && (
@@ -131,68 +154,49 @@ function Keys({ project, choice, bounds }: { project: string; choice: ReactNode;
           </p>
         </Secret>
       )}
-      {refused && <p className="notice">{refused} Those for SCIM that there are still work.</p>}
-      <Loaded of={[found]} lines={3} label="Loading keys for SCIM">
-        {(keys) => {
+      <Loaded of={[useScimKeys(organisation), useProjectsOf(organisation), useBounds({ organisation_id: organisation })]} lines={3} label="Loading keys for SCIM">
+        {(keys, all, bounds) => {
           const now = Date.now();
           const last = lastCall(keys);
-          const make = !refused && <MakeKey project={project} bounds={bounds} made={setMade} />;
+          const projects = all.filter(({ state }) => state !== "closed");
+          const refused = owner && forbidden(bounds, "api_keys_disabled");
+          const make = owner && !refused && projects.length > 0 && <MakeKey keys={keys} projects={projects} bounds={bounds} made={setMade} />;
+          const actionsOf = (key: ScimKey) => {
+            const { api_key = {}, project_id } = key;
+            if (!owner) return undefined;
+            if (keyWord(api_key, now) !== "active") return <span className="muted">–</span>;
+            return <KeyActions account={{ project_id, id: api_key.service_account_id }} api_key={api_key} made={setMade} bounds={bounds} />;
+          };
           return (
             <>
-              <div className="tab-actions">
-                {choice}
-                {keys.length > 0 && make}
-              </div>
+              {refused && <p className="notice">{refused} Those for SCIM that there are still work.</p>}
               {keys.length === 0 ? (
-                <Empty icon={<KeyRound size={28} />} title="No key for SCIM in this project" action={make}>
+                <Empty icon={<KeyRound size={28} />} title="No key for SCIM" action={make}>
                   The identity provider calls with an API key whose only scope is SCIM, of any project of the organisation.
+                  {owner && projects.length === 0 && " Add a project in Projects first."}
                 </Empty>
               ) : (
-                <TableCard
-                  label="Keys for SCIM"
-                  columns={["Key", "State", "Last call", ["Expires", "optional"], ["Actions", "number"]]}
-                  foot={
-                    <span className="muted" role="status">
-                      {last ? <>The identity provider called last <Time value={last} />.</> : "The identity provider has not called yet."}
-                    </span>
-                  }
-                >
-                  {inOrder(keys, now).map(({ account, key }) => (
-                    <tr key={key.id}>
-                      <td>
-                        <strong>{key.display_name || "–"}</strong> <small className="muted">of {account.slug}</small>
-                        <code className="block breaks">{key.prefix}…</code>
-                      </td>
-                      <td>
-                        <KeyState api_key={key} />
-                      </td>
-                      <td>{key.last_used_time ? <Time value={key.last_used_time} /> : "Never"}</td>
-                      <td className="optional">{key.expire_time ? <Planned value={key.expire_time} short /> : "Never"}</td>
-                      <td className="number">{keyWord(key, now) === "active" ? <KeyActions account={account} api_key={key} made={setMade} bounds={bounds} /> : <span className="muted">–</span>}</td>
-                    </tr>
-                  ))}
-                </TableCard>
+                <>
+                  {make && <div className="tab-actions">{make}</div>}
+                  <TableCard
+                    label="Keys for SCIM"
+                    columns={["Key", "State", "Last use", ["Expires", "optional"], "Made by", ...(owner ? [["Actions", "number"] as Column] : [])]}
+                    foot={
+                      <span className="muted" role="status">
+                        {last ? <>The identity provider called last <Time value={last} />.</> : "The identity provider has not called yet."}
+                      </span>
+                    }
+                  >
+                    {inOrder(keys, now).map((key) => (
+                      <KeyRow key={key.api_key?.id} of={key} actions={actionsOf(key)} />
+                    ))}
+                  </TableCard>
+                </>
               )}
             </>
           );
         }}
       </Loaded>
     </>
-  );
-}
-
-/** For owners of the organisation: nobody else makes or rotates such a key. */
-export function ScimKeys({ organisation }: { organisation: string }) {
-  const [wanted, setProject] = useQueryState("keys-of");
-  return (
-    <Loaded of={[useProjectsOf(organisation), useBounds({ organisation_id: organisation })]} lines={3} label="Loading projects">
-      {(all, bounds) => {
-        const projects = all.filter(({ state }) => state !== "closed");
-        const project = projects.find(({ id }) => id === wanted)?.id ?? projects[0]?.id ?? "";
-        if (project === "") return <p className="muted">Keys for SCIM belong to a project. Add one in Projects first.</p>;
-        const choice = projects.length > 1 && <Select label="Keys of" value={project} onChoose={setProject} options={projects.map(({ id = "", slug = "" }) => ({ value: id, label: slug }))} />;
-        return <Keys key={project} project={project} choice={choice} bounds={bounds} />;
-      }}
-    </Loaded>
   );
 }

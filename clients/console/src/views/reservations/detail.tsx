@@ -1,7 +1,8 @@
 /** One reservation: its GPUs, the launches that fit on it, its time window, and how to end it. */
 import { useState } from "react";
 import { Link } from "wouter";
-import { type Side, useCancelReservation, useReservation } from "../../api/capacity";
+import { type Side, useCancelReservation, useReadReservation, useReservation } from "../../api/capacity";
+import { Problem } from "../../api/problem";
 import type { Reservation } from "../../api/types";
 import { duration } from "../../lib/time";
 import { plural } from "../../lib/text";
@@ -14,27 +15,40 @@ import { Meter } from "../../ui/meter";
 import { ProblemNote } from "../../ui/problem";
 import { ProjectName } from "../../ui/project";
 import { Back, Page } from "../../ui/shell";
+import { useAsked } from "../../ui/use-asked";
 import { useNow } from "../../ui/use-now";
 import { HOME, StateBadge, TITLE, Unused, RULES } from "./parts";
-import { isOver, mayEnd, partsOf, passedPercent, sizeOf } from "./rules";
+import { isOver, isScheduled, mayEnd, partsOf, passedPercent, sizeOf } from "./rules";
 
-function End({ side, reservation }: { side: Side; reservation: Reservation }) {
+export function End({ side, reservation }: { side: Side; reservation: Reservation }) {
   const [reason, setReason] = useState("");
+  const read = useReadReservation(side, reservation.id ?? "");
   const cancel = useCancelReservation(side, reservation.id ?? "");
   const { config, status } = reservation;
-  const scheduled = status?.state === "scheduled";
+  // one that starts while the question is open is not ended by a yes to the other question
+  const offered = isScheduled(reservation);
+  const [scheduled, askAnew] = useAsked(offered);
+  const run = async () => {
+    const now = await read();
+    if (isScheduled(now) !== scheduled) {
+      askAnew();
+      throw new Problem({ status: 409, message: isOver(now) ? `${config?.name} has ended meanwhile.` : `${config?.name} has started meanwhile. Confirm once more if it is to end now.` });
+    }
+    await cancel.mutateAsync(reason.trim());
+  };
   return (
     <Confirm
       needs={side === "operator" ? "operate" : undefined}
       danger
       trigger={
         <Button kind="danger">
-          <CircleOff size={15} aria-hidden="true" /> {scheduled ? "Cancel reservation" : "End reservation"}
+          <CircleOff size={15} aria-hidden="true" /> {offered ? "Cancel reservation" : "End reservation"}
         </Button>
       }
       title={scheduled ? `Cancel ${config?.name}?` : `End ${config?.name}?`}
       action={scheduled ? "Cancel reservation" : "End reservation"}
-      run={() => cancel.mutateAsync(reason.trim())}
+      reset={askAnew}
+      run={run}
     >
       {scheduled ? (
         <p>The reservation will not start. No GPUs are reserved for it yet.</p>
@@ -111,11 +125,11 @@ function Fits({ side, reservation }: { side: Side; reservation: Reservation }) {
 
 function WindowCard({ reservation }: { reservation: Reservation }) {
   const now = useNow(15_000);
-  const { config, status, metadata } = reservation;
+  const { config, metadata } = reservation;
   const policy = config?.release_unused_after_seconds ?? 0;
   return (
     <Card title="Time">
-      {status?.state !== "scheduled" && !isOver(reservation) && <Progress value={passedPercent(reservation, now)} label="Elapsed time" />}
+      {!isScheduled(reservation) && !isOver(reservation) && <Progress value={passedPercent(reservation, now)} label="Elapsed time" />}
       <Facts
         rows={[
           ["From", <Planned value={config?.start_time} />],

@@ -14,6 +14,11 @@ export function isOver({ status }: Reservation): boolean {
   return status?.state === "ended" || status?.state === "canceled";
 }
 
+/** Whether it has not started. */
+export function isScheduled({ status }: Reservation): boolean {
+  return status?.state === "scheduled";
+}
+
 /** Its size: the requested GPUs without those that idle release gave back. */
 export function sizeOf({ config, status }: Reservation): number {
   return Math.max(0, (config?.gpu_count ?? 0) - (status?.released_gpus ?? 0));
@@ -48,7 +53,7 @@ export function totalsOf(reservations: Reservation[]): Part[] {
 export function usageText(reservation: Reservation): string {
   if (isOver(reservation)) return plural(reservation.config?.gpu_count ?? 0, "GPU");
   const size = plural(sizeOf(reservation), "GPU");
-  return reservation.status?.state === "scheduled" ? `${size}, none reserved yet` : `${size}: ${partsText(partsOf(reservation))}`;
+  return isScheduled(reservation) ? `${size}, none reserved yet` : `${size}: ${partsText(partsOf(reservation))}`;
 }
 
 /** Elapsed share of its time window, from 0 to 100. */
