@@ -72,7 +72,7 @@ rolled_out() {
 runs_version() {
     has "the installed program" "version=$1 " "$(on gpuaas-node-agent --version)"
     same "the service" active "$(on systemctl is-active gpuaas-node-agent.service)"
-    until_true 60 "the host does not report version $1" eval "node_json | jq -e '.node.status.agent_version == \"$1\"' && heard"
+    until_true 60 "the host does not report version $1" eval "node_json | jq -e '.node.status.instance.agent_version == \"$1\"' && heard"
     same "what the update has ended" "state=installed" "$(on grep ^state= /var/lib/gpuaas/update/outcome)"
 }
 
