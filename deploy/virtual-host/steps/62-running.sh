@@ -72,7 +72,7 @@ rolled_out() {
 runs_version() {
     has "the installed program" "version=$1 " "$(on gpuaas-node-agent --version)"
     same "the service" active "$(on systemctl is-active gpuaas-node-agent.service)"
-    until_true 60 "the host does not report version $1" eval "node_json | jq -e '.node.status.agent_version == \"$1\"' && heard"
+    until_true 60 "the host does not report version $1" eval "node_json | jq -e '.node.status.instance.agent_version == \"$1\"' && heard"
     same "what the update has ended" "state=installed" "$(on grep ^state= /var/lib/gpuaas/update/outcome)"
 }
 
@@ -87,7 +87,7 @@ agent_rolled_out() {
     digest=$(on sha256sum /opt/gpuaas/node-agent/gpuaas-node-agent | cut -d' ' -f1)
     before=$(untouched | shown)
     # what could not be read would be the same before and after
-    for part in "holds " "fences " "lease_slots " slot_index '"active"'; do has "what must stay" "$part" "$before"; done
+    for part in "holds " "fences " "slot_devices " slot_index '"active"'; do has "what must stay" "$part" "$before"; done
     rollout=$(rolled_out create --version "$new" --package "$VIRTUAL_HOST/package/newer.deb" --node "$node" \
         --reason "the test of the virtual host")
     runs_version "$new"
