@@ -13,7 +13,7 @@ use serde_json::Value;
 
 /// The tests of this file, with the seconds that each usually takes.
 pub fn cases() -> Vec<Case> {
-    gpuaas_tests::cases![Place::System; p5_parts_are_killed_in_a_launch_and_a_release: 90]
+    gpuaas_tests::cases![Place::System; p5_parts_are_killed_in_a_launch_and_a_release: 120]
 }
 
 /// What is killed in the launch and in the release of one allocation, in the order of the steps.
