@@ -30,7 +30,7 @@ function MapGroup({ organisation, group }: { organisation: string; group: ScimGr
       ready={project !== ""}
       run={() => map.mutateAsync({ group_id: group.id ?? "", target_project_id: project, role })}
     >
-      <p>Members of the group have the role now and from now on. People who were given a role there by hand keep that one.</p>
+      <p>Everybody in the group gets the role at once, and whoever joins the group later gets it then. People who were given a role in the project by hand keep that one.</p>
       <SelectField label="Project" value={project} onChange={setWanted} options={free.map(({ id = "", slug = "" }): [string, string] => [id, slug])} />
       <RoleField value={role} onChange={setRole} />
     </Confirm>
@@ -81,7 +81,7 @@ export function Groups({ organisation, owner }: { organisation: string; owner: b
       {(all) =>
         all.length === 0 ? (
           <Empty icon={<KeyRound size={28} />} title="No groups">
-            The organisation's identity provider has sent none. How it sends them is under SCIM.
+            The identity provider of the organisation has sent none. The tab SCIM has the address and the keys for it.
           </Empty>
         ) : (
           <TableCard label="Groups" columns={["Group", ["Members", "number"], "Roles", ["Actions", "number"]]} foot={groups.more && <ShowMore of={groups} noun="group" />}>

@@ -21,7 +21,7 @@ function Change({ guardrails }: { guardrails: Guardrails }) {
       ready={problems.every((problem) => !problem) && Object.keys(body).length > 0}
       run={() => change.mutateAsync({ ...body, etag: guardrails.etag })}
     >
-      <p>They bind all projects of the organisation within seconds, whoever asks.</p>
+      <p>They apply to all projects of the organisation within seconds, and to everybody: owners and administrators, too.</p>
       {SWITCHES.map(([name, label, hint]) => (
         <label key={name} className="check">
           <input type="checkbox" checked={draft.on[name]} onChange={(event) => set({ on: { ...draft.on, [name]: event.target.checked } })} />{" "}

@@ -24,9 +24,9 @@ function Fields({ organisation, draft, change }: { organisation: string; draft: 
         const shown = draft ?? draftOf(settings);
         return (
           <>
-            {Number(settings.user_count ?? 0) > 0 && <p>There are {settings.user_count} people: the issuer and the subject stay as long as there are any.</p>}
+            {Number(settings.user_count ?? 0) > 0 && <p>Issuer and subject cannot change while SCIM keeps people here. It keeps {settings.user_count} now.</p>}
             <TextField label="Issuer" mono value={shown.issuer} onChange={(issuer) => change({ ...shown, issuer })} problem={issuerProblem(shown.issuer)} placeholder="https://login.example.com" hint="Exactly as in the tokens. The gateway must trust it." />
-            <SelectField label="Subject of the tokens" value={shown.subject} onChange={(subject) => change({ ...shown, subject })} options={SUBJECTS} hint="The attribute that the issuer names people by." />
+            <SelectField label="Subject of the tokens" value={shown.subject} onChange={(subject) => change({ ...shown, subject })} options={SUBJECTS} hint="The SCIM attribute whose value is the subject (sub) of the tokens." />
           </>
         );
       }}
@@ -82,7 +82,7 @@ export function ScimCard({ organisation, name }: { organisation: string; name: s
               ]}
             />
           ) : (
-            <p className="muted">SCIM is not set up. An administrator of the platform has to set the issuer of its users first.</p>
+            <p className="muted">SCIM is not set up. An administrator of the platform first has to set the issuer of the organisation's people.</p>
           )}
         </Card>
       )}

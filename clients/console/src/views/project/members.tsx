@@ -17,7 +17,7 @@ import { RoleField } from "./parts";
 
 /** Why no hand changes a membership. */
 const MANAGED = "Only owners change roles and members.";
-const GIVEN = "A group of the organisation's identity provider gives this role. Change the group there, or what it is mapped on.";
+const GIVEN = "A group of the organisation's identity provider gives this role. Change the group there, or the roles of the group in Organisation, Groups.";
 
 function AddMember({ tenant }: { tenant: Tenant }) {
   const add = useAddMember(tenant);

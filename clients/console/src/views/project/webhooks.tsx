@@ -76,7 +76,7 @@ export function Toggle({ webhook }: { webhook: Webhook }) {
   const offered = sentence(verbOf(webhook));
   return (
     <Confirm trigger={<Button small aria-label={`${offered} ${webhook.url}`}>{offered}</Button>} title={`${sentence(verb)} the webhook?`} action={sentence(verb)} reset={askAnew} run={() => change.mutateAsync(verb)}>
-      {verb === "enable" ? "Deliveries resume, of events from now on." : "Deliveries stop; pending ones fail. Events are not kept for it."}
+      {verb === "enable" ? "Events from now on are delivered again." : "Deliveries stop, and pending ones fail. Events that happen while it is disabled are not delivered later."}
     </Confirm>
   );
 }
