@@ -199,7 +199,8 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
                     },
                 |request| api.apply(&request, key).await?
             );
-            invited(session, &answer, &email)
+            invited(session, &answer, &email);
+            Ok(())
         }
         Command::Invitations { of, selected } => {
             invitations(session, of.find(session).await?, &selected).await
@@ -236,34 +237,21 @@ async fn accept(session: &Session) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The answer to an invitation. The token is the one thing that must be printed: nobody sees it again. For a script it is the
-/// link alone.
-fn invited(session: &Session, answer: &Answer<Invitation>, email: &str) -> Result<(), Failure> {
-    if session.whole() {
+/// The answer to an invitation. The token is the one thing that must be printed: nobody sees it again.
+fn invited(session: &Session, answer: &Answer<Invitation>, email: &str) {
+    if session.json() {
         print_json(&answer.json);
-        return Ok(());
+        return;
     }
     let token = &answer.message.token;
-    let is_script = session.json();
     if token.is_empty() {
-        let sentence = format!(
-            "{email} was invited before with this idempotency key; the token is not shown again."
-        );
-        if is_script {
-            return Err(Failure::Usage(sentence));
-        }
-        say!("{sentence}");
-        return Ok(());
+        say!("{email} was invited before with this idempotency key; the token is not shown again.");
+        return;
     }
     let mut link = session.api.base().clone();
     link.set_path("/join");
     link.set_fragment(Some(token));
-    if is_script {
-        say!("{link}");
-    } else {
-        say!("{email} is invited. Send this link; it works once and is not shown again:\n{link}");
-    }
-    Ok(())
+    say!("{email} is invited. Send this link; it works once and is not shown again:\n{link}");
 }
 
 /// The members, also as they were sent.

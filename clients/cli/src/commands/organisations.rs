@@ -100,22 +100,13 @@ async fn list(session: &Session, selected: &Selected) -> Result<(), Failure> {
             one.slug,
             role,
             state,
-            one.state_reason,
             one.display_name,
             time(one.create_time),
             one.id,
         ]
     });
     print_table(
-        [
-            "ORGANISATION",
-            "ROLE",
-            "STATE",
-            "REASON",
-            "NAME",
-            "CREATED",
-            "ID",
-        ],
+        ["ORGANISATION", "ROLE", "STATE", "NAME", "CREATED", "ID"],
         rows.collect(),
     );
     Ok(())

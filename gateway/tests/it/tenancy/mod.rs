@@ -7,13 +7,12 @@ mod invitations;
 mod launches;
 mod many;
 mod members;
-pub mod names;
+mod names;
 mod organisation_guardrails;
 mod principals;
 mod selected;
 mod ssh_keys;
 mod states;
-pub mod suspensions;
 
 use std::time::{Duration, Instant};
 

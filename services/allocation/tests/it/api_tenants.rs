@@ -19,16 +19,14 @@ fn uuid(id: &str) -> Uuid {
 }
 
 /// Name, or field, of a refusal.
-pub fn refused<T: std::fmt::Debug>(
-    answer: Result<T, tonic::Status>,
-) -> (Code, ErrorReason, String) {
+fn refused<T: std::fmt::Debug>(answer: Result<T, tonic::Status>) -> (Code, ErrorReason, String) {
     let error = Error::from(answer.expect_err("refused"));
     let field = error.fields().first().map(|(field, _)| field.clone());
     (error.code(), error.reason(), field.unwrap_or_default())
 }
 
 impl Platform {
-    pub async fn launched(&self, name: &str, key: &str) -> String {
+    async fn launched(&self, name: &str, key: &str) -> String {
         let id = self.create(good(name), key).await.expect("created").id;
         self.world.until_state(uuid(&id), "active").await;
         self.world.until_idle(uuid(&id)).await;
@@ -94,7 +92,7 @@ impl Platform {
         answer.expect("a list").into_inner()
     }
 
-    pub async fn rename(
+    async fn rename(
         &self,
         id: &str,
         name: Option<&str>,
@@ -110,7 +108,7 @@ impl Platform {
         answer.map(tonic::Response::into_inner)
     }
 
-    pub async fn events(&self, id: &str) -> Vec<(String, serde_json::Value)> {
+    async fn events(&self, id: &str) -> Vec<(String, serde_json::Value)> {
         sqlx::query_as("SELECT type::text, data::jsonb FROM placement.outbox WHERE aggregate_id = $1 ORDER BY seq")
             .bind(uuid(id))
             .fetch_all(&self.world.owner)

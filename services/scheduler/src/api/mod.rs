@@ -14,7 +14,6 @@ mod queue;
 mod quotas;
 mod reports;
 mod reservations;
-mod suspensions;
 mod wire;
 
 pub use queue::QUEUED;
