@@ -18,6 +18,15 @@ pub fn name_of(allocation: &contract::Allocation) -> &str {
     config.map_or("", |config| &config.name)
 }
 
+/// The name in a table: that which commands take, with what people call it behind it.
+pub fn label_of(allocation: &contract::Allocation) -> String {
+    match (name_of(allocation), allocation.display_name.as_str()) {
+        (name, "") => name.to_owned(),
+        ("", called) => called.to_owned(),
+        (name, called) => format!("{name} ({called})"),
+    }
+}
+
 /// Its state.
 pub fn state_of(allocation: &contract::Allocation) -> AllocationState {
     let status = allocation.status.as_ref();

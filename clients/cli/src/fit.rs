@@ -2,6 +2,8 @@
 use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
 
+use unicode_width::UnicodeWidthStr as _;
+
 use crate::formats::{self, Format};
 use crate::tty;
 
@@ -43,19 +45,12 @@ fn wrapped_at(line: &str, width: usize, indent: usize) -> String {
     let (mut out, mut rest, mut room) = (String::new(), line, width);
     // columns that are no text: breaks there would help nobody
     let mut fixed = indent;
-    while rest.chars().count() > room {
-        let mut spaces = rest
-            .char_indices()
-            .enumerate()
-            .filter(|(column, (_, c))| *c == ' ' && *column > fixed);
-        let fits = spaces
-            .by_ref()
+    while rest.width() > room {
+        let fits = spaces(rest)
+            .filter(|(column, _)| *column > fixed)
             .take_while(|(column, _)| *column <= room)
             .last();
-        let Some((_, (at, _))) = fits.or_else(|| {
-            let mut spaces = rest.char_indices().enumerate();
-            spaces.find(|(column, (_, c))| *c == ' ' && *column > room)
-        }) else {
+        let Some((_, at)) = fits.or_else(|| spaces(rest).find(|(column, _)| *column > room)) else {
             break;
         };
         out.push_str(rest[..at].trim_end());
@@ -67,15 +62,26 @@ fn wrapped_at(line: &str, width: usize, indent: usize) -> String {
     out + rest
 }
 
-/// At most so many characters; what was cut is in the JSON output.
+/// The spaces of a line: in which column each is, and at which byte.
+fn spaces(line: &str) -> impl Iterator<Item = (usize, usize)> {
+    let all = line.match_indices(' ');
+    all.map(|(at, _)| (line[..at].width(), at))
+}
+
+/// At most so many columns, of which a wide letter takes two; what was cut is in the JSON output.
 pub fn short(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
+    if text.width() <= most {
         return text.to_owned();
     }
-    let mut cut: String = text.chars().take(most.saturating_sub(1)).collect();
-    cut.truncate(cut.trim_end().len());
-    cut.push('…');
-    cut
+    let ends = text.char_indices().map(|(at, c)| at + c.len_utf8());
+    let fits = ends.take_while(|end| text[..*end].width() < most).last();
+    format!("{}…", text[..fits.unwrap_or(0)].trim_end())
+}
+
+/// A text with the spaces behind it that fill so many columns.
+pub fn padded(text: &str, columns: usize) -> String {
+    let missing = columns.saturating_sub(text.width());
+    format!("{text}{:missing$}", "")
 }
 
 /// Shortens cells until a line takes at most `width` columns: first ids and times, then the widest texts. Answers how many
@@ -117,7 +123,7 @@ pub fn rows<const N: usize>(header: &[&str; N], rows: &mut [[String; N]], width:
 
 fn widths<const N: usize>(header: &[&str; N], rows: &[[String; N]]) -> [usize; N] {
     std::array::from_fn(|column| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
+        let cells = rows.iter().map(|row| row[column].width());
         cells.max().unwrap_or(0).max(header[column].len())
     })
 }
@@ -197,6 +203,11 @@ mod tests {
         assert_eq!(short("wiped: blkdiscard", 20), "wiped: blkdiscard");
         assert_eq!(short("approved by discovery 7", 12), "approved by…");
         assert_eq!(short("ééééé", 3), "éé…");
+        // a wide letter takes two columns, and is not cut in half
+        assert_eq!(short("訓練機", 6), "訓練機");
+        assert_eq!(short("訓練機", 5), "訓練…");
+        assert_eq!(short("訓練機", 4), "訓…");
+        assert_eq!(padded("訓練", 5), "訓練 ");
     }
 
     #[test]
@@ -255,6 +266,21 @@ mod tests {
         assert!(line + 2 * GAP <= 40, "{cells:?}");
         assert!(cells[0][1].ends_with('…'), "{cells:?}");
         assert_eq!(cells[0][0], "web");
+    }
+
+    #[test]
+    fn wide_letters_take_two_columns() {
+        let name = "訓練用クラスター🚀 その一";
+        let cells = fitted(["NAME", "STATE"], vec![[name, "active"]], 24);
+        let line: usize = cells[0].iter().map(|cell| cell.width()).sum();
+        assert!(line + GAP <= 24, "{cells:?}");
+        assert!(
+            cells[0][0].starts_with("訓練用クラ") && cells[0][0].ends_with('…'),
+            "{cells:?}"
+        );
+        let text = wrapped_at("Called       訓練用 クラスター その一", 24, 13);
+        assert!(text.lines().all(|line| line.width() <= 24), "{text}");
+        assert_eq!(text.lines().count(), 3, "{text}");
     }
 
     #[test]

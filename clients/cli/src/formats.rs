@@ -17,7 +17,8 @@ pub enum Format {
     Yaml,
     /// One line of JSON per item of a list.
     Jsonl,
-    /// What other commands take: the id, or the code or slug of what has no id; one per line.
+    /// What other commands take: the id, or the code or slug of what has no id; one per line. Of a new key, secret or
+    /// invitation what is shown only once.
     Name,
 }
 
@@ -94,7 +95,16 @@ fn items(value: &Value) -> Vec<&Value> {
 }
 
 /// The first of these names a resource on the command line.
-const NAMES: [&str; 7] = ["id", "node_id", "code", "slug", "sku", "name", "hostname"];
+const NAMES: [&str; 8] = [
+    "id",
+    "node_id",
+    "member_id",
+    "code",
+    "slug",
+    "sku",
+    "name",
+    "hostname",
+];
 
 fn own_name(fields: &Map<String, Value>) -> Option<&str> {
     NAMES

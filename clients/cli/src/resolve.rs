@@ -1,5 +1,6 @@
 //! References to resources: the id, a unique prefix of it, or the name.
 use crate::failure::Failure;
+use crate::suggest;
 
 /// The id among `ids` that `given` is a unique prefix of; `list` is the command that lists them.
 ///
@@ -24,6 +25,25 @@ pub fn unique<'a>(
             several.len()
         ))),
     }
+}
+
+/// [`unique`]; where nothing matches, with the nearest of these names as a suggestion.
+///
+/// # Errors
+/// Those of [`unique`].
+pub fn unique_or_near<'a>(
+    kind: &str,
+    given: &str,
+    ids: impl Iterator<Item = &'a str>,
+    names: impl Iterator<Item = &'a str>,
+    list: &str,
+) -> Result<String, Failure> {
+    unique(kind, given, ids, list).map_err(|failure| match failure {
+        Failure::NotFound(message) => {
+            Failure::NotFound(suggest::with_nearest(message, given, names))
+        }
+        other => other,
+    })
 }
 
 #[cfg(test)]

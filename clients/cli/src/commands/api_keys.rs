@@ -13,6 +13,7 @@ use super::service_accounts::{Account, Found};
 use crate::api::Answer;
 use crate::failure::Failure;
 use crate::output::{Moment, print_json, print_table, span_of, stamp, time, word};
+use crate::suggest;
 
 /// What of its account's rights a key can have.
 const SCOPES: [&str; 6] = ["read", "billing", "write", "terminal", "manage", "scim"];
@@ -26,7 +27,7 @@ pub enum Command {
         #[command(flatten)]
         selected: Selected,
     },
-    /// Create an API key. It is printed once, alone on standard output.
+    /// Create an API key. It is printed once, alone on standard output, also with --quiet.
     Create {
         #[command(flatten)]
         account: Account,
@@ -40,7 +41,7 @@ pub enum Command {
         #[arg(long, default_value = "")]
         name: String,
     },
-    /// Replace a key by a new one, which is printed once. The old one stays valid for an overlap.
+    /// Replace a key by a new one, which is printed once, also with --quiet. The old one stays valid for an overlap.
     Rotate {
         #[command(flatten)]
         key: Key,
@@ -160,9 +161,14 @@ fn find(all: &[ApiKey], account: &Found, given: &str) -> Result<ApiKey, Failure>
     let slug = &account.slug;
     match (found.pop(), found.is_empty()) {
         (Some(one), true) => Ok(one),
-        (None, _) => Err(Failure::NotFound(format!(
-            "{slug} has no key {given:?}; see: gpuaas api-key list {slug}"
-        ))),
+        (None, _) => {
+            let names = all.iter().flat_map(|one| [&one.display_name, &one.prefix]);
+            let message = format!("{slug} has no key {given:?}; see: gpuaas api-key list {slug}");
+            let names = names.map(String::as_str);
+            Err(Failure::NotFound(suggest::with_nearest(
+                message, given, names,
+            )))
+        }
         (Some(_), false) => Err(Failure::Usage(format!(
             "{slug} has several keys {given:?}; use the id"
         ))),
@@ -171,7 +177,7 @@ fn find(all: &[ApiKey], account: &Found, given: &str) -> Result<ApiKey, Failure>
 
 /// Prints a new key, alone, so that it can go into a file or a secret store.
 fn made(session: &Session, answer: &Answer<ApiKey>) -> Result<(), Failure> {
-    if session.json() {
+    if session.whole() {
         print_json(&answer.json);
         return Ok(());
     }

@@ -3,7 +3,7 @@ use gpuaas_proto::gpuaas::allocation::v1::{AllocationState, ListAllocationsReque
 
 use super::Session;
 use super::select::Selected;
-use crate::allocation::{queue_text, status_text};
+use crate::allocation::{label_of, queue_text, status_text};
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, time};
 use crate::project::Which;
@@ -55,6 +55,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         return Ok(());
     }
     let rows = allocations.into_iter().map(|a| {
+        let label = label_of(&a);
         let (config, status) = (a.config.unwrap_or_default(), a.status.unwrap_or_default());
         let active = status.state() == AllocationState::Active;
         let address = status.access.as_ref().filter(|_| active).map(|s| {
@@ -70,7 +71,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         };
         [
             a.id,
-            config.name,
+            label,
             config.sku,
             config.gpu_count.to_string(),
             config.image,

@@ -217,8 +217,13 @@ pub async fn logout(global: &Global) -> Result<(), Failure> {
 /// See [`Failure`].
 pub async fn whoami(session: &Session) -> Result<(), Failure> {
     let answer = session.api.call(&GetCallerRequest {}).await?;
-    if session.json() {
+    if session.whole() {
         print_json(&answer.json);
+        return Ok(());
+    }
+    if session.json() {
+        // what an invitation and a role are for; nothing where nobody has registered the identity
+        print_json(&answer.json["principal"]);
         return Ok(());
     }
     let caller = answer.message;

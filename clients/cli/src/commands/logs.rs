@@ -54,7 +54,7 @@ pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
     };
     loop {
         let next = watch.next().await?;
-        if session.json() {
+        if session.whole() {
             print_message(&next.json);
         } else if let Some(Event::Part(part)) = &next.message.event {
             write(&shown.part(part));

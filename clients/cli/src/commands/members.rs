@@ -199,8 +199,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
                     },
                 |request| api.apply(&request, key).await?
             );
-            invited(session, &answer, &email);
-            Ok(())
+            invited(session, &answer, &email)
         }
         Command::Invitations { of, selected } => {
             invitations(session, of.find(session).await?, &selected).await
@@ -237,21 +236,34 @@ async fn accept(session: &Session) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The answer to an invitation. The token is the one thing that must be printed: nobody sees it again.
-fn invited(session: &Session, answer: &Answer<Invitation>, email: &str) {
-    if session.json() {
+/// The answer to an invitation. The token is the one thing that must be printed: nobody sees it again. For a script it is the
+/// link alone.
+fn invited(session: &Session, answer: &Answer<Invitation>, email: &str) -> Result<(), Failure> {
+    if session.whole() {
         print_json(&answer.json);
-        return;
+        return Ok(());
     }
     let token = &answer.message.token;
+    let is_script = session.json();
     if token.is_empty() {
-        say!("{email} was invited before with this idempotency key; the token is not shown again.");
-        return;
+        let sentence = format!(
+            "{email} was invited before with this idempotency key; the token is not shown again."
+        );
+        if is_script {
+            return Err(Failure::Usage(sentence));
+        }
+        say!("{sentence}");
+        return Ok(());
     }
     let mut link = session.api.base().clone();
     link.set_path("/join");
     link.set_fragment(Some(token));
-    say!("{email} is invited. Send this link; it works once and is not shown again:\n{link}");
+    if is_script {
+        say!("{link}");
+    } else {
+        say!("{email} is invited. Send this link; it works once and is not shown again:\n{link}");
+    }
+    Ok(())
 }
 
 /// The members, also as they were sent.

@@ -76,6 +76,12 @@ impl Session {
     pub fn json(&self) -> bool {
         self.format.is_data()
     }
+
+    /// Whether the answer is printed with all that it has, also what is shown only once. The names alone have none of that:
+    /// what is to be kept is then printed itself.
+    pub fn whole(&self) -> bool {
+        self.json() && self.format != Format::Name
+    }
 }
 
 /// Who runs the command.

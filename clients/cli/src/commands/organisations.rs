@@ -100,13 +100,22 @@ async fn list(session: &Session, selected: &Selected) -> Result<(), Failure> {
             one.slug,
             role,
             state,
+            one.state_reason,
             one.display_name,
             time(one.create_time),
             one.id,
         ]
     });
     print_table(
-        ["ORGANISATION", "ROLE", "STATE", "NAME", "CREATED", "ID"],
+        [
+            "ORGANISATION",
+            "ROLE",
+            "STATE",
+            "REASON",
+            "NAME",
+            "CREATED",
+            "ID",
+        ],
         rows.collect(),
     );
     Ok(())

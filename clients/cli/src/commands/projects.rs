@@ -172,12 +172,21 @@ async fn list(session: &Session, selected: &Selected) -> Result<(), Failure> {
             one.organisation,
             role,
             state,
+            one.state_reason,
             one.display_name,
             one.id,
         ]
     });
     print_table(
-        ["PROJECT", "ORGANISATION", "ROLE", "STATE", "NAME", "ID"],
+        [
+            "PROJECT",
+            "ORGANISATION",
+            "ROLE",
+            "STATE",
+            "REASON",
+            "NAME",
+            "ID",
+        ],
         rows.collect(),
     );
     Ok(())
@@ -193,6 +202,7 @@ fn show(session: &Session, answer: &Answer<Project>) {
     print_line("Name", &project.display_name);
     print_line("Organisation", &project.organisation);
     print_line("State", &word(project.state()));
+    print_line("Reason", &project.state_reason);
     print_line("Your role", &word(project.role()));
     print_line("Created", &time(project.create_time));
     print_line("ID", &project.id);

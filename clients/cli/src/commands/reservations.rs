@@ -19,7 +19,7 @@ use crate::api::{Answer, Api};
 use crate::failure::Failure;
 use crate::output::{duration, print_json, print_line, print_table, stamp, time, word};
 use crate::project::{self, Which};
-use crate::resolve::unique;
+use crate::resolve::unique_or_near;
 
 /// Commands of a member.
 #[derive(Debug, clap::Subcommand)]
@@ -281,17 +281,15 @@ async fn resolve(
             CapacityReservationState::Ended | CapacityReservationState::Canceled
         )
     };
-    let is_named = |one: &&CapacityReservation| {
-        let config = one.config.as_ref();
-        config.is_some_and(|config| config.name == given)
-    };
+    let is_named = |one: &&CapacityReservation| name_of(one) == given;
     let named: Vec<_> = all.iter().filter(is_live).filter(is_named).collect();
     match named.as_slice() {
         [one] => Ok(one.id.clone()),
-        [] => unique(
+        [] => unique_or_near(
             "reservation",
             given,
             all.iter().map(|r| r.id.as_str()),
+            all.iter().filter(is_live).map(name_of),
             &format!("{} list --all", side.command()),
         ),
         // names are unique within a project, and an administrator sees those of all projects
@@ -300,6 +298,11 @@ async fn resolve(
             several.len()
         ))),
     }
+}
+
+fn name_of(reservation: &CapacityReservation) -> &str {
+    let config = reservation.config.as_ref();
+    config.map_or("", |config| &config.name)
 }
 
 async fn create(session: &Session, side: Side, flags: Create) -> Result<(), Failure> {

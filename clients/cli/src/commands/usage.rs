@@ -110,7 +110,7 @@ async fn names(session: &Session, project: &str) -> HashMap<String, String> {
     let project = Some(project).filter(|project| !project.is_empty());
     let found = allocation::all(&session.api, project).await;
     let all = found.unwrap_or_default().into_iter();
-    all.map(|one| (one.id, one.config.unwrap_or_default().name))
+    all.map(|one| (one.id.clone(), allocation::label_of(&one)))
         .collect()
 }
 

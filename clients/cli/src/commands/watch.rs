@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use super::Session;
 use crate::allocation::{self, Among};
 use crate::failure::Failure;
-use crate::fit::{self, ID_PREFIX, short};
+use crate::fit::{self, ID_PREFIX, padded, short};
 use crate::output::{clock, print_message, word};
 use crate::progress::{entry_line, step_line};
 use crate::project;
@@ -122,7 +122,8 @@ fn row(cells: [&str; 6], width: Option<usize>) -> String {
     } else {
         name.to_owned()
     };
-    format!("{time:<8}  {change:<8}  {id:<of_id$}  {name:<of_name$}  {state:<12}  {power}")
+    let name = padded(&name, of_name);
+    format!("{time:<8}  {change:<8}  {id:<of_id$}  {name}  {state:<12}  {power}")
         .trim_end()
         .to_owned()
 }
@@ -137,7 +138,7 @@ struct Table {
     of_one: bool,
     /// Of the terminal.
     width: Option<usize>,
-    shown: HashMap<String, (String, String)>,
+    shown: HashMap<String, [String; 3]>,
 }
 
 impl Table {
@@ -163,7 +164,12 @@ impl Table {
         let allocation = change.allocation.unwrap_or_default();
         let status = allocation.status.clone().unwrap_or_default();
         let (state, power) = (word(status.state()), word(status.power()));
-        let now = (state.clone(), power.clone());
+        // a watch of one allocation shows no name
+        let name = match self.of_one {
+            true => String::new(),
+            false => allocation::label_of(&allocation),
+        };
+        let now = [name.clone(), state.clone(), power.clone()];
         let before = self.shown.insert(allocation.id.clone(), now.clone());
         if before.as_ref() == Some(&now) {
             return None;
@@ -173,8 +179,7 @@ impl Table {
             let text = [state, power].join(" ");
             return Some(step_line(&at, "--", "state", "", text.trim_end()));
         }
-        let name = allocation::name_of(&allocation);
-        let cells = [&at, &kind, &allocation.id, name, &state, &power];
+        let cells = [&at, &kind, &allocation.id, &name, &state, &power].map(String::as_str);
         Some(row(cells, self.width))
     }
 }
@@ -220,6 +225,10 @@ mod tests {
         assert!(first.ends_with("reserved"), "{first}");
         assert_eq!(table.line(news(&change("reserved"))), None);
         assert!(table.line(news(&change("active"))).is_some());
+        let mut renamed = change("active");
+        renamed["change"]["allocation"]["display_name"] = json!("Render farm");
+        let line = table.line(news(&renamed)).expect("a name");
+        assert!(line.contains("web (Render farm)"), "{line}");
         assert_eq!(table.line(news(&json!({ "synced": {} }))), None);
     }
 }

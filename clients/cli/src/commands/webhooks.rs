@@ -28,7 +28,7 @@ pub enum Command {
         #[command(flatten)]
         selected: Selected,
     },
-    /// Create a webhook. The secret that signs its deliveries is printed once, alone on standard output.
+    /// Create a webhook. The secret that signs its deliveries is printed once, alone on standard output, also with --quiet.
     Create {
         /// Where events go; begins with https://.
         url: String,
@@ -63,7 +63,7 @@ pub enum Command {
     Enable(Webhook),
     /// Delete a webhook with its deliveries.
     Delete(Webhook),
-    /// Make a new secret, which is printed once. Both secrets sign during the overlap.
+    /// Make a new secret, which is printed once, also with --quiet. Both secrets sign during the overlap.
     RotateSecret {
         #[command(flatten)]
         webhook: Webhook,
@@ -246,7 +246,7 @@ async fn update(
 
 /// Prints a new secret, alone, so that it can go into a file or a secret store.
 fn secret(session: &Session, answer: &Answer<contract::Webhook>) -> Result<(), Failure> {
-    if session.json() {
+    if session.whole() {
         print_json(&answer.json);
         return Ok(());
     }

@@ -102,6 +102,11 @@ fn an_api_key_is_printed_once_and_alone() {
     );
     assert_eq!(last(&world).2, json!({ "scopes": ["read", "write"] }));
     world.on("POST", &keys(), [(200, made)]);
+    // a script keeps the key as it is, since nobody sees it again
+    for quiet in [&["-q"][..], &["--output", "name"]] {
+        let ran = world.run(&[&create[..], quiet].concat()).ok();
+        assert_eq!(ran.out, "gpuaas_1_secret\n", "{quiet:?}");
+    }
     let ran = world
         .run(&[&create[..], &["--output", "json"]].concat())
         .ok();
@@ -147,6 +152,16 @@ fn api_keys_are_listed_with_last_use_rotated_and_disabled_by_name() {
         .run(&["api-key", "rotate", "ci", "pipeline", "--overlap", "1h"])
         .ok();
     assert_eq!(ran.out, "gpuaas_4_secret\n");
+    let quiet = [
+        "api-key",
+        "rotate",
+        "ci",
+        "pipeline",
+        "--overlap",
+        "1h",
+        "-q",
+    ];
+    assert_eq!(world.run(&quiet).ok().out, "gpuaas_4_secret\n");
     assert_eq!(
         last(&world),
         ("POST".into(), rotate, json!({ "overlap": "3600s" }))
@@ -170,6 +185,14 @@ fn api_keys_are_listed_with_last_use_rotated_and_disabled_by_name() {
         "two have this name"
     );
     assert_eq!(world.run(&["api-key", "disable", "ci", "nothing"]).code, 3);
+    for (given, near) in [("pipelin", "pipeline"), ("gpuaas-3", "gpuaas_3")] {
+        let ran = world.run(&["api-key", "rotate", "ci", given]);
+        let suggested = format!("did you mean {near}?");
+        assert!(
+            ran.code == 3 && ran.err.contains(&suggested),
+            "{given}: {ran:?}"
+        );
+    }
     world.get(&keys(), json!({ "api_keys": [] }));
     let ran = world.run(&["api-key", "list", "ci"]).ok();
     assert!(

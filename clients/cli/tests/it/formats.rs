@@ -134,6 +134,28 @@ fn names_that_are_almost_right_are_suggested() {
 }
 
 #[test]
+fn the_name_of_who_calls_is_the_principal() {
+    let world = world();
+    let caller = json!({ "principal": "user:alice", "principal_id": "1", "roles": ["user"], "projects": [{ "id": "p", "slug": "vision" }] });
+    world.get("/api/v1/whoami", caller);
+    assert_eq!(world.run(&["whoami", "-q"]).ok().out, "user:alice\n");
+    let ran = world.run(&["whoami", "--output", "json"]).ok();
+    assert_eq!(ran.json()["roles"], json!(["user"]));
+    // whoever is not registered has none
+    world.get(
+        "/api/v1/whoami",
+        json!({ "principal": "", "roles": ["user"] }),
+    );
+    assert_eq!(world.run(&["whoami", "-q"]).ok().out, "");
+    world.get("/api/v1/whoami", json!({ "projects": [{ "id": "p" }] }));
+    world.get(
+        "/api/v1/projects/p/members",
+        json!({ "members": [{ "member_id": "m1", "principal": "user:bob" }] }),
+    );
+    assert_eq!(world.run(&["member", "list", "-q"]).ok().out, "m1\n");
+}
+
+#[test]
 fn a_project_is_named_by_its_slug_or_its_id() {
     let world = world();
     let id = "01930000-0007-7000-8000-000000000007";

@@ -37,6 +37,12 @@ fn a_log_is_followed_over_a_lost_connection_and_printed_once() {
         "the last line is ended"
     );
     assert!(ran.err.contains("not retained"), "{ran:?}");
+    let ran = world.run(&["logs", ID, "-q"]).ok();
+    assert_eq!(
+        (ran.out.as_str(), ran.err.as_str()),
+        ("onetwo\n", ""),
+        "the log without hints"
+    );
     let ran = world.run(&["logs", ID, "--output", "jsonl"]).ok();
     assert_eq!(ran.out.lines().count(), 3, "{ran:?}");
 }

@@ -49,6 +49,11 @@ fn a_member_sees_the_reservations_and_their_state() {
     }
     let ran = world.run(&["reservations", "show", "nothing"]);
     assert_eq!(ran.code, 3, "{}", ran.err);
+    let ran = world.run(&["reservations", "cancel", "trainnig"]);
+    assert!(
+        ran.code == 3 && ran.err.contains("did you mean training?"),
+        "{ran:?}"
+    );
 }
 
 #[test]

@@ -387,6 +387,19 @@ fn an_invitation_is_a_link_that_is_printed_once_and_accepted_from_standard_input
         json!({ "email": "dan@example.com", "role": "billing" })
     );
     assert!(world.run(&invite).ok().out.contains("not shown again"));
+    let quiet = [&invite[..], &["-q"]].concat();
+    let ran = world.run(&quiet);
+    assert!(
+        ran.code == 2 && ran.out.is_empty() && ran.err.contains("not shown again"),
+        "{ran:?}"
+    );
+    world.on(
+        "POST",
+        &path,
+        [(200, json!({ "id": "i", "token": "again" }))],
+    );
+    let ran = world.run(&quiet).ok();
+    assert_eq!(ran.out, format!("{}/join#again\n", world.url()), "alone");
     world.on(
         "POST",
         "/api/v1/invitations:accept",
@@ -411,6 +424,21 @@ fn projects_are_listed_and_suspended_with_a_reason() {
         json!({ "projects": [{ "id": PROJECT, "slug": "vision", "organisation": "acme", "role": "owner", "state": "active" }] }),
     );
     assert!(world.run(&["project", "list"]).ok().out.contains("acme"));
+    let unpaid = json!({ "id": PROJECT, "slug": "vision", "organisation": "acme", "state": "suspended", "state_reason": "unpaid since May" });
+    world.get("/api/v1/projects", json!({ "projects": [unpaid] }));
+    world.get(&format!("/api/v1/projects/{PROJECT}"), unpaid);
+    world.get("/api/v1/organisations", json!({ "organisations": [{ "id": "o1", "slug": "acme", "state": "suspended", "state_reason": "unpaid since May" }] }));
+    for shown in [
+        &["project", "list"][..],
+        &["project", "show", PROJECT],
+        &["organisation", "list"],
+    ] {
+        let ran = world.run(shown).ok();
+        assert!(
+            ran.out.contains("suspended") && ran.out.contains("unpaid since May"),
+            "{shown:?}: {ran:?}"
+        );
+    }
     let path = format!("/api/v1/projects/{PROJECT}:suspend");
     world.on("POST", &path, [(200, json!({ "id": PROJECT }))]);
     world

@@ -33,6 +33,24 @@ fn world() -> World {
 }
 
 #[test]
+fn a_renamed_allocation_is_shown_by_both_names() {
+    let world = world();
+    let mut renamed = one(ID, "trainer", PROJECT);
+    renamed["allocation"]["display_name"] = json!("Render farm");
+    let member = renamed["allocation"].clone();
+    world.get(ALL, json!({ "allocations": [renamed] }));
+    world.get("/api/v1/allocations", json!({ "allocations": [member] }));
+    world.get(
+        "/api/v1/usage",
+        json!({ "intervals": [{ "allocation_id": ID, "sku": "lab-slice", "gpu_count": 1, "microseconds": "90000000" }] }),
+    );
+    for list in [&["admin", "allocation", "list"][..], &["list"], &["usage"]] {
+        let ran = world.run(list).ok();
+        assert!(ran.out.contains("trainer (Render farm)"), "{ran:?}");
+    }
+}
+
+#[test]
 fn operators_list_the_allocations_of_all_projects() {
     let world = world();
     let ran = world.run(&["admin", "allocation", "list"]).ok();

@@ -41,8 +41,14 @@ fn a_secret_is_printed_alone_and_once() {
     assert_eq!(ran.out, "whsec_eA==\n");
     let body = json!({ "url": "https://hooks.example.com/", "event_types": ["allocation.active"] });
     assert_eq!(last(&world), ("POST".to_owned(), collection, body));
-    let ran = world.run(&create);
-    assert!(ran.err.contains("not shown again"), "{ran:?}");
+    let named = [&create[..], &["--output", "name"]].concat();
+    for again in [&create[..], &named] {
+        let ran = world.run(again);
+        assert!(
+            ran.code == 2 && ran.out.is_empty() && ran.err.contains("not shown again"),
+            "{ran:?}"
+        );
+    }
 
     let rotate = format!("/api/v1/webhooks/{WEBHOOK}:rotateSecret");
     world.on("POST", &rotate, [(200, made)]);
@@ -51,6 +57,13 @@ fn a_secret_is_printed_alone_and_once() {
         .ok();
     assert_eq!(ran.out, "whsec_eA==\n");
     assert_eq!(last(&world).2, json!({ "overlap": "3600s" }));
+    let rotate = ["webhook", "rotate-secret", WEBHOOK, "-q"];
+    let ran = world.run(&rotate).ok();
+    assert_eq!(
+        (ran.out.as_str(), ran.err.as_str()),
+        ("whsec_eA==\n", ""),
+        "a script keeps the secret itself"
+    );
 }
 
 #[test]

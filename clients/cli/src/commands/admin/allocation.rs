@@ -144,6 +144,7 @@ async fn show(session: &Session, given: &str) -> Result<(), Failure> {
         allocation.id,
         word(state_of(&allocation))
     );
+    print_line("Called", &allocation.display_name);
     let config = allocation.config.unwrap_or_default();
     let constraints = config.placement.as_ref();
     print_line(

@@ -11,8 +11,7 @@ use super::{Session, done};
 use crate::commands::select::Selected;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, time, word};
-use crate::resolve::unique;
-use crate::suggest;
+use crate::resolve::unique_or_near;
 
 const LIST: &str = "gpuaas admin organisation list";
 /// Words of states.
@@ -231,11 +230,6 @@ pub async fn resolve(session: &Session, given: &str) -> Result<String, Failure> 
         return Ok(one.id.clone());
     }
     let ids = found.iter().map(|one| one.id.as_str());
-    unique("organisation", given, ids, LIST).map_err(|failure| match failure {
-        Failure::NotFound(message) => {
-            let slugs = found.iter().map(|one| one.slug.as_str());
-            Failure::NotFound(suggest::with_nearest(message, given, slugs))
-        }
-        other => other,
-    })
+    let slugs = found.iter().map(|one| one.slug.as_str());
+    unique_or_near("organisation", given, ids, slugs, LIST)
 }

@@ -7,13 +7,13 @@ use gpuaas_proto::json::Enumeration as _;
 use serde_json::{Value, json};
 
 use super::Session;
-use crate::allocation::{name_of, state_text, status_text};
+use crate::allocation::{label_of, name_of, state_text, status_text};
 use crate::commands::select::Selected;
 use crate::failure::Failure;
 use crate::node;
 use crate::output::{print_json, print_table, time};
-use crate::resolve::unique;
-use crate::{project, suggest};
+use crate::project;
+use crate::resolve::unique_or_near;
 
 /// States that a list can be narrowed to.
 const STATES: [&str; 7] = [
@@ -105,10 +105,11 @@ pub async fn list(session: &Session, flags: List) -> Result<(), Failure> {
         let host = nodes.iter().find(|node| node.id == one.node_id);
         let host = host.map(|node| node::hostname_of(node).to_owned());
         let a = one.allocation.unwrap_or_default();
+        let label = label_of(&a);
         let (config, status) = (a.config.unwrap_or_default(), a.status.unwrap_or_default());
         [
             a.id,
-            config.name,
+            label,
             project::name_of(&projects, &config.project_id),
             status_text(&status),
             format!("{} x {}", config.gpu_count, config.sku),
@@ -191,13 +192,7 @@ pub async fn resolve(session: &Session, given: &str) -> Result<String, Failure> 
         }
     }
     let ids = all.iter().map(|one| one.id.as_str());
-    unique("allocation", given, ids, "gpuaas admin allocation list").map_err(|failure| {
-        let names = all.iter().map(name_of);
-        match failure {
-            Failure::NotFound(message) => {
-                Failure::NotFound(suggest::with_nearest(message, given, names))
-            }
-            other => other,
-        }
-    })
+    let names = all.iter().map(name_of);
+    let list = "gpuaas admin allocation list";
+    unique_or_near("allocation", given, ids, names, list)
 }
