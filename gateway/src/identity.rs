@@ -15,6 +15,7 @@ mod running;
 mod scim;
 mod service_accounts;
 mod ssh_keys;
+pub(crate) mod suspensions;
 mod webhooks;
 mod wire;
 

@@ -403,6 +403,11 @@ pub async fn run(
         app.webhooks.clone(),
         shutdown.clone(),
     ));
+    let telling = tokio::spawn(identity::suspensions::run(
+        app.pool.clone(),
+        context.peers.clone(),
+        shutdown.clone(),
+    ));
     let sweeping = tokio::spawn(server::sweep(context.clone(), shutdown.clone()));
     let metrics = tokio::spawn(server::serve_metrics(
         settings.metrics_listen,
@@ -425,6 +430,9 @@ pub async fn run(
     listening.await.context("listener of changes of access")?;
     sealing.await.context("sealer of audit rows")?;
     delivering.await.context("webhooks")??;
+    telling
+        .await
+        .context("task that tells of suspended projects")?;
     sweeping.await.context("sweep task")?;
     if let Some(renewing) = renewing {
         renewing.await.context("reader of certificate files")?;

@@ -12,7 +12,7 @@ use tonic::Code;
 use uuid::Uuid;
 
 use super::call::Call;
-use super::projects::{closed, closing, suspended};
+use super::projects::{closed, closing, suspended_project};
 use super::{parse, replace, running, ssh_keys};
 use crate::app::App;
 use crate::auth::sessions::MAX_PROJECTS;
@@ -70,7 +70,7 @@ pub async fn begin(
     let refusal = match begun.map_err(Error::from) {
         Ok(Begun::Noted) => return Ok(Some(Launch(launch))),
         Ok(Begun::Unknown) => return Ok(None),
-        Ok(Begun::Suspended) => suspended(),
+        Ok(Begun::Suspended) => suspended_project(&call.app.pool, project).await,
         Ok(Begun::Closing) => closing(),
         Ok(Begun::Closed) => closed(),
         Err(error) => {
@@ -122,10 +122,10 @@ async fn refuse_suspended(call: &Call<'_>, grant: &Grant, message: &DynamicMessa
         Some(allocation) => project_of(call, &allocation).await?,
         None => grant.project_of(message),
     };
-    if project.is_some_and(|project| principal.suspended.contains(&project)) {
-        return Err(suspended());
+    match project.filter(|project| principal.suspended.contains(project)) {
+        Some(project) => Err(suspended_project(&call.app.pool, project).await),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn text(message: &DynamicMessage, field: &str) -> Option<String> {

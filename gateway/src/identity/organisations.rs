@@ -10,7 +10,7 @@ use tonic::Code;
 use uuid::Uuid;
 
 use super::call::{Begun, Call, known_id, not_closed, organisation_unknown, taken};
-use super::{parse, wire};
+use super::{parse, suspensions, wire};
 use crate::store::{self, Group, Role, TenantState};
 
 /// Most projects that a refusal names.
@@ -213,6 +213,7 @@ async fn change_state(
         let detail = with_digests(detail, Some(&before), Some(&after));
         call.commit(tx, id, detail).await?;
     }
+    suspensions::changed(call).await;
     shown(call, id).await
 }
 

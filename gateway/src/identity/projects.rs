@@ -13,7 +13,7 @@ use super::call::{
     Begun, Call, known_id, not_closed, organisation_unknown, project_unknown, taken,
 };
 use super::organisations::in_use;
-use super::{parse, running, wire};
+use super::{parse, running, suspensions, wire};
 use crate::store::{self, Group, ProjectFilter, Role, TenantState};
 
 pub(super) async fn get(call: &Call<'_>, request: pb::GetProjectRequest) -> Result<pb::Project> {
@@ -89,7 +89,7 @@ pub(super) async fn create(
             call.needs(row.role, Role::Owner)?;
             not_closed(row.state)?;
             if row.state == TenantState::Suspended {
-                return Err(suspended());
+                return Err(suspended(&row.state_reason));
             }
             refuse_more(call, &mut tx, organisation).await?;
             if !store::insert_project(&mut tx, id, organisation, slug.as_str(), &display_name)
@@ -205,6 +205,7 @@ async fn change_state(
         let detail = with_digests(detail, Some(&before), Some(&after));
         call.commit_in(tx, Group::Project(id), id, detail).await?;
     }
+    suspensions::changed(call).await;
     shown(call, id).await
 }
 
@@ -339,13 +340,27 @@ async fn refuse_running(call: &Call<'_>, project: Uuid) -> Result<()> {
     Err(in_use("allocations or capacity reservations", &left))
 }
 
-/// Nothing new in a suspended project or organisation.
-pub(super) fn suspended() -> Error {
+/// Nothing new in a suspended project or organisation; `why` as whoever suspended it wrote.
+pub(super) fn suspended(why: &str) -> Error {
+    let rule = "It is suspended: what runs can be read, stopped and released.";
+    let message = match why {
+        "" => rule.to_owned(),
+        why => format!("{rule} Reason: {why}"),
+    };
     Error::new(
         Code::FailedPrecondition,
         ErrorReason::ProjectSuspended,
-        "It is suspended: what runs can be read, stopped and released.",
+        message,
     )
+}
+
+/// The same of a project, with the reason that its members see.
+pub(super) async fn suspended_project(pool: &PgPool, project: Uuid) -> Error {
+    let found = store::find_projects(pool, &[project]).await;
+    match found.as_deref() {
+        Ok([row, ..]) => suspended(&row.state_reason),
+        _ => suspended(""),
+    }
 }
 
 /// Nothing new in a closed project.

@@ -18,6 +18,7 @@ mod scim_select;
 mod scope;
 mod service_accounts;
 mod ssh_keys;
+mod suspensions;
 mod tenant;
 mod terminals;
 mod webhook_deliveries;
@@ -96,6 +97,7 @@ pub use ssh_keys::{
     KeyOwner, SSH_KEYS, SshKeyRow, count_ssh_keys, delete_ssh_key, find_ssh_key, insert_ssh_key,
     list_ssh_keys, named_ssh_keys, people_with_ssh_key,
 };
+pub use suspensions::{SuspensionRow, suspended_projects, suspensions_of};
 pub use tenant::TenantState;
 pub use terminals::{note_terminal, terminal_opener};
 pub use webhook_deliveries::{

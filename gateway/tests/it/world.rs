@@ -16,6 +16,7 @@ use gpuaas_gateway::auth::dev_issuer::{DevIssuer, DevIssuerSettings};
 use gpuaas_gateway::store::{NewPrincipal, Seeded, seed};
 use gpuaas_proto::gpuaas::allocation::v1::allocation_service_server::AllocationServiceServer;
 use gpuaas_proto::gpuaas::internal::events::v1::event_service_server::EventServiceServer;
+use gpuaas_proto::gpuaas::internal::scheduler::v1::suspension_service_server::SuspensionServiceServer;
 use gpuaas_proto::gpuaas::internal::terminal::v1::terminal_relay_service_server::TerminalRelayServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::capacity_reservation_service_server::CapacityReservationServiceServer;
 use gpuaas_proto::gpuaas::terminal::v1::terminal_session_service_server::TerminalSessionServiceServer;
@@ -28,6 +29,7 @@ use tokio::task::JoinSet;
 
 use crate::reservations::Reservations;
 use crate::stand_in::StandIn;
+use crate::tenancy::suspensions::Suspensions;
 use crate::terminals::{Relay, Tickets};
 use crate::upstream::{Allocations, Log, Record};
 
@@ -41,6 +43,8 @@ pub struct World {
     pub dev: DevIssuer,
     pub seeded: Seeded,
     pub record: Record,
+    /// What the ledger has heard of suspended projects.
+    pub suspensions: Suspensions,
     pub http: reqwest::Client,
     pub base: String,
     pub metrics: String,
@@ -166,9 +170,11 @@ impl World {
         };
         let context = Context::new("scheduler", scheduler).expect("context");
         let reservations = CapacityReservationServiceServer::new(Reservations(record.clone()));
+        let suspensions = Suspensions::default();
         running.spawn(
             Server::new(&context)
                 .add(reservations)
+                .add(SuspensionServiceServer::new(suspensions.clone()))
                 .run(shutdown.clone()),
         );
         let relay_port = ports::free().expect("port");
@@ -247,6 +253,7 @@ impl World {
             dev,
             seeded,
             record,
+            suspensions,
             http: http.build().expect("client"),
             base: format!("{scheme}://127.0.0.1:{port}"),
             metrics,

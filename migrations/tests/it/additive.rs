@@ -71,7 +71,7 @@ INSERT INTO reserved_slots VALUES (ID(11), ID(2), ID(70), ID(1), 64);
 ";
 
 /// Rows of the tables that later scripts add, by version of the script.
-const LATER: [(u32, &str); 7] = [(
+const LATER: [(u32, &str); 8] = [(
     10,
     "INSERT INTO force_releases (allocation_id, node_id, instance_id, principal, host_fate, reason)
      VALUES (ID(20), ID(2), ID(3), 'user:a', 'powered_off', 'r');
@@ -102,6 +102,9 @@ const LATER: [(u32, &str); 7] = [(
 ), (
     28,
     "INSERT INTO agent_starts (node_id, started_at) VALUES (ID(2), '2026-01-01 00:00Z')",
+), (
+    32,
+    "INSERT INTO project_suspensions (project_id, suspended, version) VALUES (ID(1), true, 2)",
 )];
 
 /// Columns of all tables of the ledger with their types.

@@ -72,6 +72,7 @@ pub fn sentence(reason: ErrorReason) -> &'static str {
         ErrorReason::RegionDisabled => "The region is disabled.",
         ErrorReason::Quota => "The project's quota is used up.",
         ErrorReason::ReservationLimit => "The project's reservation limit is used up.",
+        ErrorReason::ProjectSuspended => "The project is suspended, or its organisation is.",
         other => Cause::all()
             .find(|cause| reason_of(*cause) == other)
             .unwrap_or(Cause::NoCapacity)

@@ -28,6 +28,7 @@
 //! | [`operators`] | cordon, drain, maintenance, retirement, and what placement makes of a node |
 //! | [`node_health`] | break-fix records, and findings of outside health agents |
 //! | [`life`] | the history of nodes and slots |
+//! | [`suspensions`] | projects of which nothing that is queued starts |
 //! | [`sweep`] | deletes rows past their retention |
 //! | [`history`] | the fleet's capacity over time |
 //! | [`fleet`] | the fleet record: a row per node, counters, and when what a project has was not healthy |
@@ -120,6 +121,7 @@ pub mod reserve;
 mod reserved_slots;
 pub mod slots;
 pub mod stamper;
+pub mod suspensions;
 pub mod sweep;
 pub mod tenants;
 pub mod timeline;

@@ -11,7 +11,8 @@
 //! only become more. So the first of a queue is served when its nodes are free, and every request becomes the first, because
 //! no request stays queued beyond its deadline.
 //!
-//! A request that its own project's quota blocks does not block others.
+//! A request that its own project's quota blocks does not block others, nor does one whose project is suspended: it stays queued,
+//! and is served at its old place once the project is resumed.
 mod ahead;
 mod backfill;
 mod entries;

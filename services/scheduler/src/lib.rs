@@ -4,7 +4,7 @@
 //! may insert claims. It makes no calls. Called by the gateway (`SkuService`, `AvailabilityService`, `QuotaService`,
 //! `SkuAdminService`, `LedgerAdminService`, `CapacityAdminService`, `QueueAdminService`, `CapacityReservationService`,
 //! `CapacityReservationAdminService`,
-//! `NodePlacementService`, `FleetAdminService`, `HealthEventService`) and by allocation, inventory, billing and image-catalog (`PlacementService`). It guarantees one allocation per GPU (P1) and one effect per key (P4): both are
+//! `NodePlacementService`, `FleetAdminService`, `HealthEventService`, `SuspensionService`) and by allocation, inventory, billing and image-catalog (`PlacementService`). It guarantees one allocation per GPU (P1) and one effect per key (P4): both are
 //! constraints of the database, met in one transaction. The task in [`queue`] reconciles capacity reservations and
 //! serves queued requests.
 pub mod api;
@@ -22,6 +22,7 @@ use gpuaas_placement::decision::PackingStrategy;
 use gpuaas_placement::reservations::UNUSED_SECONDS;
 use gpuaas_placement::reserve::Policy;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_server::PlacementServiceServer;
+use gpuaas_proto::gpuaas::internal::scheduler::v1::suspension_service_server::SuspensionServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::availability_service_server::AvailabilityServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::capacity_admin_service_server::CapacityAdminServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::capacity_reservation_admin_service_server::CapacityReservationAdminServiceServer;
@@ -144,6 +145,7 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
         .add(QueueAdminServiceServer::new(api.clone()))
         .add(CapacityReservationServiceServer::new(api.clone()))
         .add(CapacityReservationAdminServiceServer::new(api.clone()))
+        .add(SuspensionServiceServer::new(api.clone()))
         .add(PlacementServiceServer::new(api))
         .run(shutdown)
         .await;

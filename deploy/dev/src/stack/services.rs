@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::ca::{Authority, Identity};
 use crate::error::{Error, Result};
 use crate::ports::{Instance, Service};
+use crate::seed::REGION;
 
 /// A service: its name, the number that its ports follow from, and its database role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -203,6 +204,7 @@ impl Setting<'_> {
                 "gateway",
                 json!({
                     "internal_key_file": private("internal-token")?,
+                    "region": REGION,
                     "dev_issuer": {"key_file": private("dev-issuer")?, "url": gateway},
                     "serial_ssh": {
                         "listen": [serial_ssh(self.instance)],
@@ -309,6 +311,10 @@ mod tests {
                 kind.name
             );
             assert_eq!(file["database"]["user"].as_str(), Some(kind.role));
+            // audit records say where a call was taken
+            let region = file.get(kind.name).and_then(|own| own.get("region"));
+            let expected = (kind == GATEWAY).then_some("lab-1");
+            assert_eq!(region.and_then(toml::Value::as_str), expected);
         }
         std::fs::remove_dir_all(folder).unwrap();
     }

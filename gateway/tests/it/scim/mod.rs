@@ -1,6 +1,7 @@
 //! SCIM 2.0: people and groups that an organisation's identity provider keeps, over HTTP as a provider would.
 mod groups;
 mod keys;
+mod names;
 mod rights;
 mod tester;
 mod users;

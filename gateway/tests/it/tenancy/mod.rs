@@ -7,12 +7,13 @@ mod invitations;
 mod launches;
 mod many;
 mod members;
-mod names;
+pub mod names;
 mod organisation_guardrails;
 mod principals;
 mod selected;
 mod ssh_keys;
 mod states;
+pub mod suspensions;
 
 use std::time::{Duration, Instant};
 

@@ -2,10 +2,10 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::world::{World, field};
+use crate::world::{ISSUER, World, field};
 
 /// Names as people write them, or as those who try things do.
-const GOOD: [&str; 9] = [
+pub const GOOD: [&str; 9] = [
     "Müller & Söhne",
     "株式会社アクメ",
     "شركة أكمي",
@@ -18,7 +18,7 @@ const GOOD: [&str; 9] = [
 ];
 
 /// What a terminal or a page would not show as it is.
-const BAD: [&str; 8] = [
+pub const BAD: [&str; 8] = [
     "a\u{0}b",
     "a\nb",
     "a\u{1b}[31mb",
@@ -170,4 +170,40 @@ async fn the_descriptions_of_a_projects_things_are_kept_or_refused_alike() {
         }
         assert_eq!(world.get("demo", one.0).await.1, before, "nothing changed");
     }
+}
+
+/// So are those of people: what an administrator registers.
+#[tokio::test]
+async fn the_names_of_principals_are_kept_or_refused_alike() {
+    const PRINCIPALS: &str = "/api/v1/admin/principals";
+    let world = World::start().await;
+    let make = async |number: usize, text: &str| {
+        let body = json!({ "name": format!("user:p{number}"), "issuer": ISSUER, "subject": format!("p{number}"), "display_name": text });
+        world.post_by("admin", PRINCIPALS, body).await
+    };
+    for (number, good) in GOOD.into_iter().enumerate() {
+        let (status, body) = make(number, good).await;
+        assert_eq!(
+            (status, &body["display_name"]),
+            (200, &json!(good)),
+            "{body}"
+        );
+        let (_, whoami) = world.get(&format!("p{number}"), "/api/v1/whoami").await;
+        assert_eq!(whoami["display_name"], good, "{whoami}");
+    }
+    let (_, before) = world.get("admin", PRINCIPALS).await;
+    let long = "x".repeat(201);
+    for bad in BAD.into_iter().chain([long.as_str(), "   "]) {
+        let (status, body) = make(GOOD.len(), bad).await;
+        assert_eq!(
+            (status, field(&body)),
+            (400, "display_name"),
+            "{bad:?}: {body}"
+        );
+    }
+    assert_eq!(
+        world.get("admin", PRINCIPALS).await.1,
+        before,
+        "nobody is registered"
+    );
 }

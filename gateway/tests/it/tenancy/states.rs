@@ -165,6 +165,8 @@ async fn a_suspended_project_ends_what_runs_and_begins_nothing() {
             (400, "PROJECT_SUSPENDED"),
             "{target}: {answer}"
         );
+        let said = answer["error"]["message"].as_str().expect("a message");
+        assert!(said.ends_with("Reason: Quarter is over"), "{said}");
     }
     let begun = world
         .record

@@ -19,14 +19,16 @@ fn uuid(id: &str) -> Uuid {
 }
 
 /// Name, or field, of a refusal.
-fn refused<T: std::fmt::Debug>(answer: Result<T, tonic::Status>) -> (Code, ErrorReason, String) {
+pub fn refused<T: std::fmt::Debug>(
+    answer: Result<T, tonic::Status>,
+) -> (Code, ErrorReason, String) {
     let error = Error::from(answer.expect_err("refused"));
     let field = error.fields().first().map(|(field, _)| field.clone());
     (error.code(), error.reason(), field.unwrap_or_default())
 }
 
 impl Platform {
-    async fn launched(&self, name: &str, key: &str) -> String {
+    pub async fn launched(&self, name: &str, key: &str) -> String {
         let id = self.create(good(name), key).await.expect("created").id;
         self.world.until_state(uuid(&id), "active").await;
         self.world.until_idle(uuid(&id)).await;
@@ -92,7 +94,7 @@ impl Platform {
         answer.expect("a list").into_inner()
     }
 
-    async fn rename(
+    pub async fn rename(
         &self,
         id: &str,
         name: Option<&str>,
@@ -108,7 +110,7 @@ impl Platform {
         answer.map(tonic::Response::into_inner)
     }
 
-    async fn events(&self, id: &str) -> Vec<(String, serde_json::Value)> {
+    pub async fn events(&self, id: &str) -> Vec<(String, serde_json::Value)> {
         sqlx::query_as("SELECT type::text, data::jsonb FROM placement.outbox WHERE aggregate_id = $1 ORDER BY seq")
             .bind(uuid(id))
             .fetch_all(&self.world.owner)

@@ -4,6 +4,7 @@
 mod api_admin;
 mod api_batch;
 mod api_create;
+mod api_names;
 mod api_protection;
 mod api_read;
 mod api_tenants;

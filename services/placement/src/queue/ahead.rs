@@ -178,16 +178,18 @@ async fn with_new(
         deadline: now,
         reason: String::new(),
         reserves: false,
+        suspended: false,
     });
     Ok(in_order(queued, now))
 }
 
-/// Those whose project's quota lets them be served now.
+/// Those whose project is not suspended, and its quota lets them be served now.
 pub(super) async fn able(
     conn: &mut PgConnection,
     policy: Policy,
-    queued: Vec<QueuedRequest>,
+    mut queued: Vec<QueuedRequest>,
 ) -> Result<Vec<QueuedRequest>> {
+    queued.retain(|entry| !entry.suspended);
     let pairs: BTreeSet<(Uuid, &str)> = queued
         .iter()
         .flat_map(|entry| {

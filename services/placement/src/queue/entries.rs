@@ -25,6 +25,8 @@ pub struct QueuedRequest {
     pub reason: String,
     /// Its project has a capacity reservation: something may be reserved for it.
     pub(super) reserves: bool,
+    /// Its project is suspended: it is not served, and blocks nobody.
+    pub(crate) suspended: bool,
 }
 
 impl QueuedRequest {
@@ -65,6 +67,7 @@ struct Row {
     priority: Priority,
     last_served: i64,
     reserves: bool,
+    suspended: bool,
     now: Timestamp,
     region_code: String,
     #[sqlx(try_from = "String")]
@@ -80,10 +83,12 @@ macro_rules! queued {
                 w.reason, a.region_code, w.slot_class,
                 coalesce(p.priority, 'normal') AS priority, coalesce(t.last_served, 0) AS last_served, statement_timestamp() AS now,
                 EXISTS (SELECT FROM capacity_reservations r
-                         WHERE r.project_id = a.project_id AND r.state IN ('scheduled', 'active')) AS reserves
+                         WHERE r.project_id = a.project_id AND r.state IN ('scheduled', 'active')) AS reserves,
+                coalesce(s.suspended, false) AS suspended
            FROM allocations a
            JOIN queued_allocations w ON w.allocation_id = a.id
            LEFT JOIN project_priorities p ON p.project_id = a.project_id
+           LEFT JOIN project_suspensions s ON s.project_id = a.project_id
            LEFT JOIN fair_share t ON t.region_code = a.region_code AND t.slot_class = w.slot_class
                             AND t.project_id = a.project_id
           WHERE a.state = 'requested' AND ",
@@ -153,6 +158,7 @@ fn gathered(rows: Vec<Row>) -> Vec<QueuedRequest> {
                 deadline: row.deadline_at.to_jiff(),
                 reason: row.reason,
                 reserves: row.reserves,
+                suspended: row.suspended,
             });
             all.len() - 1
         });
@@ -268,6 +274,9 @@ pub fn sentence(reason: &str) -> &'static str {
         ErrorReason::NoCapacity => "No suitable capacity is free.",
         ErrorReason::Quota => {
             "The quota of the project is used up. The request fits once an allocation is released or the quota is raised."
+        }
+        ErrorReason::ProjectSuspended => {
+            "The project is suspended, or its organisation is. The request is served once it is resumed."
         }
         other => crate::error::sentence(other),
     }

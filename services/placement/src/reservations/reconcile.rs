@@ -16,7 +16,7 @@ use super::{CapacityReservation, SYSTEM, digested, get, least, offered, record};
 use crate::capacity::Ledger;
 use crate::model::{ReservationState, Scope};
 use crate::reserve::{Mode, Policy, Search, in_transaction};
-use crate::{Error, Result};
+use crate::{Error, Result, suspensions};
 
 /// The result of one pass over all reservations.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -154,8 +154,13 @@ async fn one(
         return Ok(false);
     }
     let row = get(conn, Scope::Platform, id).await?;
+    let is_suspended = suspensions::is_suspended(conn, row.project_id).await?;
     if row.state == ReservationState::Scheduled {
         if !begun {
+            return Ok(false);
+        }
+        if is_suspended {
+            hold_back(conn, id).await?;
             return Ok(false);
         }
         begin(conn, id).await?;
@@ -171,7 +176,8 @@ async fn one(
             row = get(conn, Scope::Platform, id).await?;
         }
     }
-    if row.missing() == 0 {
+    // what it has stays reserved, and more is not
+    if row.missing() == 0 || is_suspended {
         return Ok(false);
     }
     let sku = match offered(conn, search.policy, &row.region_code, &row.sku).await {
@@ -215,10 +221,23 @@ async fn one(
 
 async fn begin(conn: &mut PgConnection, id: Uuid) -> Result<()> {
     sqlx::query(
-        "UPDATE capacity_reservations SET state = 'active', updated_at = greatest(clock_timestamp(), updated_at)
+        "UPDATE capacity_reservations SET state = 'active', reason = '', updated_at = greatest(clock_timestamp(), updated_at)
           WHERE id = $1",
     )
     .bind(id)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Says why it does not begin.
+async fn hold_back(conn: &mut PgConnection, id: Uuid) -> Result<()> {
+    sqlx::query(
+        "UPDATE capacity_reservations SET reason = $2, updated_at = greatest(clock_timestamp(), updated_at)
+          WHERE id = $1 AND reason <> $2",
+    )
+    .bind(id)
+    .bind("The project is suspended, or its organisation is. The reservation begins once it is resumed.")
     .execute(conn)
     .await?;
     Ok(())

@@ -14,6 +14,7 @@ mod queue;
 mod quotas;
 mod reports;
 mod reservations;
+mod suspensions;
 mod wire;
 
 pub use queue::QUEUED;

@@ -3,7 +3,10 @@ use gpuaas_common::time::proto_time;
 use gpuaas_placement::reserve::serve_queue;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_server::PlacementService as _;
-use gpuaas_proto::gpuaas::internal::scheduler::v1::{ReserveBatchRequest, ReserveRequest};
+use gpuaas_proto::gpuaas::internal::scheduler::v1::suspension_service_server::SuspensionService as _;
+use gpuaas_proto::gpuaas::internal::scheduler::v1::{
+    ProjectSuspension, PutProjectSuspensionsRequest, ReserveBatchRequest, ReserveRequest,
+};
 use gpuaas_proto::gpuaas::scheduler::v1::queue_admin_service_server::QueueAdminService as _;
 use gpuaas_proto::gpuaas::scheduler::v1::{ListQueueRequest, Priority, PutProjectPriorityRequest};
 use jiff::{SignedDuration, Timestamp};
@@ -140,6 +143,64 @@ async fn b_57_a_queue_is_read_page_by_page_and_says_how_long_it_is() {
             (reason, field)
         );
     }
+}
+
+#[tokio::test]
+async fn what_is_queued_in_a_suspended_project_says_so_until_it_is_resumed() {
+    let (world, ..) = World::with_slots(1).await;
+    let project = Uuid::from_u128(11).to_string();
+    let said = async |suspended, version| {
+        let request = PutProjectSuspensionsRequest {
+            projects: vec![ProjectSuspension {
+                project_id: project.clone(),
+                suspended,
+                version,
+            }],
+        };
+        let answer = world.api.put_project_suspensions(Request::new(request));
+        ok(answer.await).suspended_project_ids
+    };
+    assert_eq!(said(true, 2).await, [project.as_str()]);
+    ok(world.api.reserve(Request::new(reservation("a"))).await);
+    let made = ok(world.api.reserve(Request::new(waiting("b", 11))).await).allocation_id;
+    let pass = async || {
+        let api = &world.api;
+        serve_queue(&api.pool, api.ids, api.policy)
+            .await
+            .expect("pass")
+    };
+    pass().await;
+    let request = ListQueueRequest {
+        region_code: REGION.into(),
+        ..ListQueueRequest::default()
+    };
+    let queued = ok(world.api.list_queue(by(request, None)).await).requests;
+    assert_eq!(queued[0].reason, "PROJECT_SUSPENDED");
+    assert!(said(false, 1).await == [project.as_str()], "an old message");
+    assert!(said(false, 3).await.is_empty());
+    pass().await;
+    let request = ListQueueRequest {
+        region_code: REGION.into(),
+        ..ListQueueRequest::default()
+    };
+    let queued = ok(world.api.list_queue(by(request, None)).await).requests;
+    assert_eq!(
+        (
+            queued[0].reason.as_str(),
+            queued[0].allocation_ids[0].as_str()
+        ),
+        ("SLOTS_IN_USE", made.as_str())
+    );
+    let nothing = PutProjectSuspensionsRequest {
+        projects: vec![ProjectSuspension::default()],
+    };
+    let error = refused(
+        world
+            .api
+            .put_project_suspensions(Request::new(nothing))
+            .await,
+    );
+    assert_eq!(error.reason(), ErrorReason::FieldRequired);
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ use crate::queue::{self, QueuedRequest, QueuedSpec, Walk};
 use crate::reserve::admit::{check, check_quota, refusal};
 use crate::reserve::record::{begin, claims};
 use crate::reserve::{Constraints, Policy, Request, Search, baremetal, place};
-use crate::{Error, Reason, Result, allocations, outbox, quota, timeline, workflows};
+use crate::{Error, Reason, Result, allocations, outbox, quota, suspensions, timeline, workflows};
 
 /// The result of one pass over all queues.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -80,6 +80,8 @@ async fn serve_one(
         let known = class.as_ref().and_then(|ask| refused.get(ask)).copied();
         let served = if walk.is_over(&entry) {
             end(ledger, &entry, &expired(&entry)).await
+        } else if entry.suspended {
+            Ok(Served::Queued(ErrorReason::ProjectSuspended))
         } else if let Some(reason) = known {
             out_of_quota(ledger, policy, &entry)
                 .await
@@ -103,7 +105,7 @@ async fn serve_one(
                 Some(false)
             }
             Ok(Served::Queued(reason)) => {
-                if let Some(ask) = class.filter(|_| reason != ErrorReason::Quota) {
+                if let Some(ask) = class.filter(|_| !is_of_its_project(reason)) {
                     refused.insert(ask, reason);
                 }
                 None
@@ -143,6 +145,11 @@ fn equivalence_class(
         [one] => Some((one.sku.clone(), specs.get(&one.allocation_id)?.clone())),
         _ => None,
     }
+}
+
+/// Only its own project is not served: the very same request of another one may be.
+fn is_of_its_project(reason: ErrorReason) -> bool {
+    matches!(reason, ErrorReason::Quota | ErrorReason::ProjectSuspended)
 }
 
 /// Its project may not hold it now, whatever is free.
@@ -246,6 +253,7 @@ async fn place_all(
     for (project_id, sku) in quotas {
         quota::lock(conn, project_id, sku).await?;
     }
+    suspensions::check(conn, entry.batch.project_id).await?;
     let mut made = Vec::new();
     for (row, request, sku) in &members {
         let quota = quota::read(conn, row.project_id, &row.sku, policy).await?;

@@ -4,6 +4,7 @@ mod ending;
 mod joining;
 mod order;
 mod passes;
+pub mod suspended;
 
 use gpuaas_placement::model::{Allocation, AllocationState};
 use gpuaas_placement::queue::{self, Standing};

@@ -13,6 +13,7 @@ use super::{
     counts, create, free, get, of_others, reconcile, reconcile_by, requested, reserved, sound,
 };
 use crate::baremetal::{WITH_EXECUTOR, world_of};
+use crate::queue::suspended::suspend;
 use crate::world::{POLICY, World, gpu_counts, h200_sku, lab_slot, lab_spec, price};
 
 /// Moves the window of a reservation, as time does.
@@ -83,6 +84,53 @@ async fn a_window_begins_holds_and_ends_and_what_runs_goes_on() {
     assert_eq!(world.number(digested).await, all);
     let launched = "SELECT count(*) FROM audit WHERE action = 'allocation.create'";
     assert!(world.number(launched).await > 0);
+    sound(&world).await;
+}
+
+#[tokio::test]
+async fn in_a_suspended_project_no_window_begins_and_nothing_more_is_gathered() {
+    let (world, _) = World::with_lab_slots(3).await;
+    let others = world.reserve(&of_others(&world, 1)).await.expect("open");
+    let gathering = ReservationSpec {
+        gather: true,
+        ..requested(&world, 3)
+    };
+    let gathering = create(&world, &gathering).await.expect("made");
+    assert_eq!(counts(&world, gathering.id).await, (2, 0, 2));
+    let later = ReservationSpec {
+        starts_at: Some(Timestamp::now() + SignedDuration::from_hours(2)),
+        ends_at: Timestamp::now() + SignedDuration::from_hours(5),
+        ..requested(&world, 1)
+    };
+    let later = create(&world, &later).await.expect("made");
+    suspend(&world, world.project, true, 2).await;
+    free(&world, others.allocation_id).await;
+    pass(&world, later.id, 3).await;
+    assert_eq!(reconcile(&world).await, Reconciled::default());
+    let held_back = get(&world, later.id).await;
+    assert_eq!(held_back.state, ReservationState::Scheduled);
+    assert!(
+        held_back.reason.starts_with("The project is suspended"),
+        "{held_back:?}"
+    );
+    assert_eq!(
+        counts(&world, gathering.id).await,
+        (2, 0, 2),
+        "what it has it keeps"
+    );
+    // what is free is for others
+    let others = world.reserve(&of_others(&world, 1)).await.expect("open");
+    free(&world, others.allocation_id).await;
+
+    suspend(&world, world.project, false, 3).await;
+    let reconciled = reconcile(&world).await;
+    assert_eq!((reconciled.begun, reconciled.held), (vec![later.id], 1));
+    assert_eq!(get(&world, later.id).await.reason, "");
+
+    // one whose window is over meanwhile ends, and never begins
+    suspend(&world, world.project, true, 4).await;
+    pass(&world, later.id, 3).await;
+    assert_eq!(reconcile(&world).await.ended, [later.id]);
     sound(&world).await;
 }
 
