@@ -67,7 +67,7 @@ Architecture: $(dpkg --print-architecture)
 Maintainer: GPUaaS <ops@gpuaas.invalid>
 Installed-Size: $(du --summarize --block-size=1024 --exclude=DEBIAN "$root" | cut -f1)
 Depends: ${libraries#shlibs:Depends=}
-Recommends: dnsmasq-base, iproute2, libvirt-daemon-system, nftables, openvswitch-switch, ovmf, qemu-system-x86, qemu-utils
+Recommends: dnsmasq-base, iproute2, libvirt-daemon-system, nftables, nvme-cli, openvswitch-switch, ovmf, qemu-system-x86, qemu-utils
 Description: agent of one GPUaaS host
  Leases the slots of a GPU node to the control plane, runs a VM per slice, wipes
  and verifies disks, and reports what the host is ready for.

@@ -1,7 +1,7 @@
 //! Killing a process exactly at a step, and being sure that it was there.
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
@@ -82,6 +82,22 @@ pub fn tree() -> Vec<i32> {
     found.split_off(1)
 }
 
+/// Longest wait for processes to stop: one that waits for a disk stops when the disk answers.
+const STOPS: Duration = Duration::from_secs(10);
+
+/// Whether no thread of a process runs any more: each has stopped or ended.
+fn has_stopped(pid: Pid) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
+    threads.into_iter().flatten().flatten().all(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        let state = stat
+            .rsplit(')')
+            .next()
+            .and_then(|rest| rest.trim_start().chars().next());
+        state.is_none_or(|state| matches!(state, 'T' | 't' | 'Z' | 'X'))
+    })
+}
+
 /// Kills every process that this one has started, directly or not, and that is still of its session. Parts of a stack,
 /// which are meant to stay, have sessions of their own.
 pub fn descendants() {
@@ -99,10 +115,15 @@ pub fn descendants() {
         if found.is_empty() {
             break;
         }
-        for pid in found {
-            send(pid, Signal::SIGSTOP);
-            stopped.insert(pid);
+        for pid in &found {
+            send(*pid, Signal::SIGSTOP);
         }
+        // one that was about to fork makes its child first: the next look must come after that
+        let asked = Instant::now();
+        while !found.iter().all(|pid| has_stopped(*pid)) && asked.elapsed() < STOPS {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        stopped.extend(found);
     }
     for pid in stopped {
         send(pid, Signal::SIGKILL);
@@ -116,12 +137,27 @@ mod tests {
 
     #[test]
     fn what_a_shell_has_started_ends_with_it() {
+        ends_with_all("sleep 300 & wait");
+    }
+
+    /// The more memory a process has, the longer its fork takes. A stop that comes in it counts when the child is there.
+    #[test]
+    fn what_a_shell_is_about_to_start_ends_with_it() {
+        for _ in 0..10 {
+            ends_with_all("printf -v memory %030000000d 0; echo; while :; do sleep 300 & done");
+        }
+    }
+
+    fn ends_with_all(script: &str) {
         let mut shell = Command::new("bash")
-            .args(["-c", "sleep 300 & wait"])
+            .args(["-c", script])
             .stdout(Stdio::piped())
             .spawn()
             .expect("bash");
         let mut output = shell.stdout.take().expect("its output");
+        if script.contains("echo") {
+            output.read_exact(&mut [0]).expect("it begins");
+        }
         super::descendants();
         assert!(!shell.wait().expect("ended").success());
         // it ends when nobody has it any more

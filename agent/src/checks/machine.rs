@@ -207,7 +207,7 @@ pub const TOOLS: Check = Check {
     observed: "Each is found in the agent's PATH.",
     remedy: "Install the missing programs.",
     steps: &[
-        "The detail names them. Packages: `qemu-utils`, `genisoimage`, `util-linux`, `fdisk`, `iproute2`, `nftables`, `openvswitch-switch`.",
+        "The detail names them. Packages: `qemu-utils`, `genisoimage`, `util-linux`, `fdisk`, `iproute2`, `nftables`, `nvme-cli`, `openvswitch-switch`. Without `nvme` a wipe can neither sanitize nor format a disk.",
     ],
     severity: Severities::VMS,
     scope: Scope::Host,

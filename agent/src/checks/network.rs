@@ -36,7 +36,7 @@ pub const IP_FORWARDING: Check = Check {
     remedy: "Set net.ipv4.ip_forward=1, and let the site's packet filter pass what comes from the bridge.",
     steps: &[
         "`sysctl net.ipv4.ip_forward`; set it in `/etc/sysctl.d` too.",
-        "If it is 1: `ip route get 192.175.48.1` must name a way out (the setting `agent.network.outside` names another address), and `nft list ruleset` must have no rule in a forward hook that drops what comes from the bridge. `iptables -P FORWARD` is one.",
+        "If it is 1: `ip route get 192.175.48.1` must name a way out (the setting `agent.network.outside` names another address), and `nft list ruleset` must have no rule in a forward hook that drops what comes from the bridge. Where only the policy of `iptables` drops it, as Docker sets it, `systemctl restart gpuaas-slice-network-baseline` puts the rules back that pass it.",
     ],
     severity: Severities::VMS,
     scope: Scope::Host,

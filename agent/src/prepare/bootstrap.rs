@@ -124,10 +124,32 @@ pub async fn plan(
         Err(why) => plan.note(format!("runtime-prepare: {why}")),
     }
     if restart_helps && options.reboot_if_required {
-        let reason = "the kernel's arguments count from the next start on";
-        plan.run("systemctl", &["reboot"], reason);
+        match restart_is_safe(machine, settings).await {
+            Ok(()) => {
+                let reason = "the kernel's arguments count from the next start on";
+                plan.run("systemctl", &["reboot"], reason);
+            }
+            Err(why) => plan.note(format!("no restart: {why}")),
+        }
     }
     Ok(plan)
+}
+
+/// Whether a restart of the host ends nobody's VM: libvirt has none, and no allocation holds a slot. A host without libvirt
+/// has no VM.
+async fn restart_is_safe(machine: &Machine, settings: &HostSettings) -> Result<(), String> {
+    let journal = runtime::journal(machine, &settings.state_dir).map_err(|error| error.message)?;
+    if journal.is_none() && !machine.root.exists(runtime::LIBVIRT_FOLDER) {
+        return Ok(());
+    }
+    let live = runtime::live(machine, &settings.state_dir).await;
+    let live = live.map_err(|error| format!("nobody knows which VMs run: {}", error.message))?;
+    match live.iter().find(|name| !name.is_empty()) {
+        None => Ok(()),
+        Some(name) => Err(format!(
+            "{name} is on this host; drain the node, and restart the host when no VM is left"
+        )),
+    }
 }
 
 fn modules(machine: &Machine, plan: &mut Plan) -> HostResult<()> {

@@ -71,6 +71,7 @@ pub async fn plan(
     }
     forwarding(machine, &mut plan)?;
     nat(machine, &mut plan, &guests).await?;
+    forward(machine, &mut plan, &network.bridge).await?;
     dnsmasq(machine, &mut plan, network, dhcp, scope.manage_systemd).await?;
     tmfifo(machine, &mut plan, scope.manage_systemd).await?;
     if scope.tuning {
@@ -176,33 +177,57 @@ fn forwarding(machine: &Machine, plan: &mut Plan) -> HostResult<()> {
     Ok(())
 }
 
-/// Exactly one rule, as `iptables -t nat -S POSTROUTING` shows it (I-91, I-101).
+/// Guests leave with an address of the host (I-91, I-101).
 async fn nat(machine: &Machine, plan: &mut Plan, guests: &str) -> HostResult<()> {
+    let rule = ["-s", guests, "-j", "MASQUERADE"];
+    let reason = "guests leave with an address of the host";
+    one_rule(machine, plan, ("nat", "POSTROUTING"), &rule, reason).await
+}
+
+/// What guests send, the answers to it and what an ingress mapping leads to them is sent on also where the host's policy is
+/// to drop: Docker sets it so whenever it starts. The rules come last: what the site forbids stays forbidden, and the
+/// agent's own tables decide before them which mappings there are.
+async fn forward(machine: &Machine, plan: &mut Plan, bridge: &str) -> HostResult<()> {
+    let reason = "the policy for all other packets may be to drop them";
+    let chain = ("filter", "FORWARD");
+    let out = ["-i", bridge, "-j", "ACCEPT"];
+    one_rule(machine, plan, chain, &out, reason).await?;
+    // as `iptables -S` prints it
+    let states = "RELATED,ESTABLISHED,DNAT";
+    let back = [
+        "-o",
+        bridge,
+        "-m",
+        "conntrack",
+        "--ctstate",
+        states,
+        "-j",
+        "ACCEPT",
+    ];
+    one_rule(machine, plan, chain, &back, reason).await
+}
+
+/// Exactly one rule, as `iptables -t TABLE -S CHAIN` shows it, at the end of its chain.
+async fn one_rule(
+    machine: &Machine,
+    plan: &mut Plan,
+    (table, chain): (&str, &str),
+    rule: &[&str],
+    reason: &str,
+) -> HostResult<()> {
     let listed = machine
-        .ask("iptables", &["-t", "nat", "-S", "POSTROUTING"])
+        .ask("iptables", &["-t", table, "-S", chain])
         .await?
         .success("iptables")?;
-    let rule = format!("-A POSTROUTING -s {guests} -j MASQUERADE");
-    let count = listed
-        .stdout
-        .lines()
-        .filter(|line| line.trim() == rule)
-        .count();
+    let shown = format!("-A {chain} {}", rule.join(" "));
+    let lines = listed.stdout.lines();
+    let count = lines.filter(|line| line.trim() == shown).count();
     let change = |way: &str| {
-        let arguments = [
-            "-t",
-            "nat",
-            way,
-            "POSTROUTING",
-            "-s",
-            guests,
-            "-j",
-            "MASQUERADE",
-        ];
+        let arguments = [&["-t", table, way, chain], rule].concat();
         Action::run("iptables", &arguments)
     };
     if count == 0 {
-        plan.step(change("-A"), "guests leave with an address of the host");
+        plan.step(change("-A"), reason);
     }
     for _ in 1..count {
         plan.step(change("-D"), "one rule is enough");

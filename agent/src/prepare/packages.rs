@@ -16,13 +16,14 @@ pub const RUNTIME: [&str; 8] = [
     "rdma-core",
 ];
 /// What the agent and the network baseline run besides.
-pub const OF_AGENT: [&str; 7] = [
+pub const OF_AGENT: [&str; 8] = [
     "dnsmasq",
     "fdisk",
     "genisoimage",
     "iproute2",
     "iptables",
     "nftables",
+    "nvme-cli",
     "qemu-utils",
 ];
 /// Installed where the repositories have them.

@@ -24,7 +24,7 @@ pub const GPU_SERVICES: [&str; 4] = [
     "nvidia-dcgm.service",
     "dcgm.service",
 ];
-const LIBVIRT_FOLDER: &str = "/var/lib/libvirt";
+pub const LIBVIRT_FOLDER: &str = "/var/lib/libvirt";
 /// Where reservations were before the agent had a folder of its own (I-106, D-63).
 const FORMER_FOLDER: &str = "/etc/dnsmasq.d";
 
@@ -45,7 +45,9 @@ pub async fn plan(machine: &Machine, modes: Modes, settings: &HostSettings) -> H
         let found = unit(machine, name).await?;
         if found.is_there && (found.is_active || found.is_enabled) {
             let reason = "it holds GPUs that go into VMs";
-            plan.run("systemctl", &["disable", "--now", name], reason);
+            // udev starts a static unit at the next start of the host, whether it is disabled or not
+            let verb = if found.is_static { "mask" } else { "disable" };
+            plan.run("systemctl", &[verb, "--now", name], reason);
         }
     }
     libvirt_folder(machine, &mut plan)?;
@@ -132,7 +134,10 @@ fn vm_of(name: &str) -> Option<VmName> {
 }
 
 /// Names of VMs that libvirt has, in any state, or whose allocation holds a slot here.
-async fn live(machine: &Machine, state_dir: &Path) -> HostResult<BTreeSet<String>> {
+///
+/// # Errors
+/// Libvirt or the journal does not answer.
+pub async fn live(machine: &Machine, state_dir: &Path) -> HostResult<BTreeSet<String>> {
     let listed = machine
         .ask(
             "virsh",

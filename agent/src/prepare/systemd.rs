@@ -11,6 +11,8 @@ pub struct Unit {
     pub is_active: bool,
     /// It comes with the next start of the host.
     pub is_enabled: bool,
+    /// It has no installation part: what starts it is another unit or a rule of udev, and `disable` changes nothing.
+    pub is_static: bool,
     /// Its file is another one than systemd has read.
     pub needs_reload: bool,
 }
@@ -40,6 +42,7 @@ pub(crate) fn parse(text: &str) -> Unit {
             value("UnitFileState"),
             "enabled" | "enabled-runtime" | "static" | "alias" | "generated" | "indirect"
         ),
+        is_static: value("UnitFileState") == "static",
         needs_reload: value("NeedDaemonReload") == "yes",
     }
 }
@@ -110,6 +113,10 @@ mod tests {
         assert!(stopped.is_there && !stopped.is_active && !stopped.is_enabled);
         assert!(!parse("LoadState=not-found\nActiveState=inactive\nUnitFileState=\n").is_there);
         assert!(!parse("").is_there);
+        let by_udev = parse("LoadState=loaded\nActiveState=active\nUnitFileState=static\n");
+        assert!(by_udev.is_enabled && by_udev.is_static && !good.is_static);
+        let masked = parse("LoadState=masked\nActiveState=inactive\nUnitFileState=masked\n");
+        assert!(masked.is_there && !masked.is_enabled && !masked.is_static);
         assert!(!good.needs_reload);
         assert!(parse("LoadState=loaded\nNeedDaemonReload=yes\n").needs_reload);
     }

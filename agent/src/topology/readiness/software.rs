@@ -81,6 +81,10 @@ pub(super) fn tools(node: &Node) -> Finding {
     if node.settings.network.bridge_kind == BridgeKind::Ovs {
         required.push("ovs-vsctl");
     }
+    // without it a wipe can neither sanitize nor format a disk
+    if !node.settings.profile.lab {
+        required.push("nvme");
+    }
     let missing: Vec<&str> = required
         .into_iter()
         .filter(|tool| !is_installed(&node.root, tool))

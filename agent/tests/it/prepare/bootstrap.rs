@@ -1,7 +1,7 @@
 //! The bootstrap of a deployed host.
 use std::fs;
 
-use super::{TestHost, repository};
+use super::{HOLDER, SLOT, TestHost, repository};
 
 const GRUB: &str = "GRUB_DEFAULT=0\nGRUB_CMDLINE_LINUX=\"console=ttyS0 mitigations=auto\"\n";
 
@@ -198,6 +198,53 @@ fn i_71_i_86_i_87_a_restart_is_only_where_it_is_allowed_and_needed() {
     assert!(!reboots(&host, "1"));
     host.write("/proc/cmdline", "ro xintel_iommu=on iommu=pt,x\n");
     assert!(reboots(&host, "1"), "whole words count (I-219)");
+}
+
+/// P9: the same command makes a new host and mends one whose slices run.
+#[test]
+fn i_71_a_host_with_a_vm_or_a_held_slot_is_not_restarted() {
+    let run = |host: &TestHost| {
+        host.take_calls();
+        let ran = host.run_with(&BOOTSTRAP, &[("GPUAAS_SLICE_REBOOT_IF_REQUIRED", "1")]);
+        assert_eq!(ran.code, 0, "{}", ran.text);
+        let calls = host.take_calls();
+        (
+            calls.contains(&"systemctl reboot".to_owned()),
+            ran.text.replace('\\', ""),
+        )
+    };
+    let with_vm = host();
+    with_vm.state_text(
+        "domains",
+        "gpuaas-slice-23bd713b60734ef78a512897e902365d\n\n",
+    );
+    let (restarted, text) = run(&with_vm);
+    assert!(!restarted, "{text}");
+    let why = "no restart: gpuaas-slice-23bd713b60734ef78a512897e902365d is on this host";
+    assert!(
+        text.contains(why) && text.contains("reboot_required=1"),
+        "{text}"
+    );
+    with_vm.state_text("domains", "");
+    assert!(run(&with_vm).0, "the VM is gone");
+
+    // a stopped slice: libvirt need not have its VM
+    let held = host();
+    held.approve(SLOT, &["0000:1b:00.0"], true);
+    let (restarted, text) = run(&held);
+    assert!(
+        !restarted && text.contains(&HOLDER.replace('-', "")),
+        "{text}"
+    );
+
+    // nothing is done on a guess
+    let silent = host();
+    silent.instead("virsh", "exit 1");
+    let (restarted, text) = run(&silent);
+    assert!(
+        !restarted && text.contains("nobody knows which VMs run"),
+        "{text}"
+    );
 }
 
 #[test]

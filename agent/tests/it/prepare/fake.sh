@@ -23,7 +23,9 @@ units() {
                 if [ ! -e "$unit" ]; then echo LoadState=not-found; return; fi
                 echo LoadState=loaded
                 if [ -e "$unit.active" ]; then echo ActiveState=active; else echo ActiveState=inactive; fi
-                if [ -e "$unit.enabled" ]; then echo UnitFileState=enabled; else echo UnitFileState=disabled; fi
+                if [ -e "$unit.enabled" ]; then echo UnitFileState=enabled
+                elif [ -e "$unit.static" ]; then echo UnitFileState=static
+                else echo UnitFileState=disabled; fi
                 if [ -e "$unit.unread" ]; then echo NeedDaemonReload=yes; else echo NeedDaemonReload=no; fi
                 if [ -e "$unit.active" ]; then
                     date -u -r "$unit.active" '+InactiveExitTimestamp=%a %Y-%m-%d %H:%M:%S.%6N UTC'
@@ -31,6 +33,7 @@ units() {
                 ;;
             enable) : > "$unit" && : > "$unit.enabled" && if [ -n "$now" ]; then : > "$unit.active"; fi ;;
             disable) rm -f "$unit.enabled" && if [ -n "$now" ]; then rm -f "$unit.active"; fi ;;
+            mask) rm -f "$unit.static" "$unit.enabled" && if [ -n "$now" ]; then rm -f "$unit.active"; fi ;;
             start | restart) : > "$unit" && : > "$unit.active" ;;
         esac
     done
@@ -49,21 +52,26 @@ link() {
 }
 
 rules=$STATE/rules
+case "$program $*" in "iptables -t filter "*) rules=$STATE/forward ;; esac
 case "$program $*" in
     "systemctl show "*) shift 2 && units show "$@" ;;
-    "systemctl enable "* | "systemctl disable "* | "systemctl start "* | "systemctl restart "*) units "$@" ;;
+    "systemctl enable "* | "systemctl disable "* | "systemctl mask "* | "systemctl start "* | "systemctl restart "*) units "$@" ;;
     "ip -json address show dev "*) link "$5" ;;
     "ip link add name "*) mkdir -p "$STATE/links/$4" ;;
     "ip link set dev "*) : > "$STATE/links/$4/up" ;;
     "ip address replace "*) echo "$3" > "$STATE/links/$5/address" ;;
     "ovs-vsctl --timeout=5 br-exists "*) [ -d "$STATE/links/$3" ] || exit 2 ;;
     "ovs-vsctl --timeout=20 --may-exist add-br "*) mkdir -p "$STATE/links/$4" ;;
-    "iptables -t nat -S POSTROUTING")
-        echo "-P POSTROUTING ACCEPT"
+    "iptables -t "*" -S "*)
+        echo "-P $4 ACCEPT"
         if [ -e "$rules" ]; then cat "$rules"; fi
         ;;
-    "iptables -t nat -A "*) shift 3 && echo "-A $*" >> "$rules" ;;
-    "iptables -t nat -D "*) sed -i 1d "$rules" ;;
+    "iptables -t "*" -A "*) shift 3 && echo "-A $*" >> "$rules" ;;
+    "iptables -t "*" -D "*)
+        shift 3
+        first=$(grep -nFx -m 1 -e "-A $*" "$rules")
+        sed -i "${first%%:*}d" "$rules"
+        ;;
     "systemctl daemon-reload") rm -f "$STATE"/units/*.unread ;;
     "sysctl --quiet --load "*)
         sed -n 's/ = /\n/p' "$host$3" | while read -r key && read -r value; do

@@ -25,6 +25,11 @@ fn i_89_i_93_i_100_i_101_the_baseline_is_repaired_and_then_left_alone() {
         text("rules"),
         "-A POSTROUTING -s 10.100.0.0/24 -j MASQUERADE\n"
     );
+    assert_eq!(
+        text("forward"),
+        "-A FORWARD -i ovsbr0 -j ACCEPT\n\
+         -A FORWARD -o ovsbr0 -m conntrack --ctstate RELATED,ESTABLISHED,DNAT -j ACCEPT\n"
+    );
     assert_eq!(host.read("/proc/sys/net/ipv4/ip_forward"), "1\n");
     assert!(
         host.read("/etc/sysctl.d/90-gpuaas-slice.conf")
@@ -51,16 +56,25 @@ fn i_89_i_93_i_100_i_101_the_baseline_is_repaired_and_then_left_alone() {
     );
 
     // a restart of the host: the switch has its bridge, and everything else is gone
-    for gone in ["links/ovsbr0/address", "links/ovsbr0/up", "rules"] {
+    let gone = [
+        "links/ovsbr0/address",
+        "links/ovsbr0/up",
+        "rules",
+        "forward",
+    ];
+    for gone in gone {
         fs::remove_file(host.state(gone)).unwrap();
     }
     let repaired = host.run(&["net-baseline"]);
-    assert_eq!(repaired.steps().len(), 3, "{}", repaired.text);
+    assert_eq!(repaired.steps().len(), 5, "{}", repaired.text);
     // two who raced
     let rule = text("rules");
+    let forward = text("forward");
     host.state_text("rules", &rule.repeat(3));
+    host.state_text("forward", &forward.repeat(2));
     host.run(&["net-baseline"]);
     assert_eq!(text("rules"), rule);
+    assert_eq!(text("forward"), forward);
 }
 
 /// Sets when a file was written last, in seconds before now.

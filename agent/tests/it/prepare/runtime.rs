@@ -26,6 +26,21 @@ fn inc_18_i_104_services_that_hold_gpus_are_stopped_and_stay_so() {
     assert_eq!(host.run(&PREPARE).steps(), Vec::<String>::new());
 }
 
+/// As Ubuntu has the persistence daemon: a rule of udev starts it, and `disable` changes nothing.
+#[test]
+fn inc_18_i_104_a_service_that_udev_starts_is_masked() {
+    let host = TestHost::new();
+    host.state_text("units/nvidia-persistenced", "");
+    host.state_text("units/nvidia-persistenced.static", "");
+    host.state_text("units/nvidia-persistenced.active", "");
+    let ran = host.run(&PREPARE);
+    assert_eq!(
+        ran.steps(),
+        ["run systemctl mask --now nvidia-persistenced.service"]
+    );
+    assert_eq!(host.run(&PREPARE).steps(), Vec::<String>::new());
+}
+
 /// D-98
 #[test]
 fn inc_19_i_105_the_hypervisors_user_passes_libvirts_folder() {

@@ -71,7 +71,7 @@ pub const PARTITIONS: [&[u32]; 15] = [
 ];
 
 /// Programs that the agent runs.
-const PROGRAMS: [&str; 12] = [
+const PROGRAMS: [&str; 13] = [
     "rdma",
     "qemu-img",
     "genisoimage",
@@ -82,6 +82,7 @@ const PROGRAMS: [&str; 12] = [
     "setpriv",
     "ip",
     "partx",
+    "nvme",
     "ovs-vsctl",
     "qemu-system-x86_64",
 ];
