@@ -114,6 +114,7 @@ chaos)
     part "kills at every step" program chaos
     GPUAAS_EVERY_STEP=all part "parts of a host killed in every step" program host agent::faults_of_parts
     GPUAAS_EVERY_STEP=all part "parts of a host killed in every step of power" program host faults_of_power
+    GPUAAS_EVERY_STEP=all part "parts of a host killed in every step of a launch and a release" program host faults_of_launch
     echo "left out: what make test and make test-host run"
     ;;
 *)

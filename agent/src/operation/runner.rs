@@ -67,8 +67,13 @@ impl Runner {
     pub fn resume(self: &Arc<Self>) -> HostResult<usize> {
         let rows = self.node.journal.running_operations()?;
         for row in &rows {
+            let left = row
+                .steps
+                .iter()
+                .find(|step| matches!(step.status, StepStatus::Pending | StepStatus::Running));
+            let step = left.map_or("", |step| step.name.as_str());
             tracing::info!(operation_id = %row.id, allocation_id = %row.allocation, kind = row.kind.as_str(),
-                "resume operation");
+                step, "resume operation");
             self.spawn(row.id, row.kind, row.allocation);
         }
         Ok(rows.len())

@@ -19,6 +19,12 @@ cut_at() {
     runs "$1" "$2" || fail "$2 had ended before the power was cut"
 }
 
+# resumed ALLOCATION STEP: the agent of this start found the operation in that step: neither it nor one after it was done
+resumed() {
+    on journalctl --boot --unit gpuaas-node-agent --output cat | grep "resume operation" | grep "$1" | grep "\<step\W*$2\>" \
+        || fail "the host had not been in $2 of $1 when its power was cut"
+}
+
 # as it was: the same arguments, the same disks
 power_on() {
     VIRTUAL_HOST_ARGUMENTS=$(cat "$VIRTUAL_HOST/run/arguments") "$here/run.sh"
@@ -32,6 +38,7 @@ cut_in_clone() {
     id=$(cli show second --output json | jq --raw-output .allocation.id)
     cut_at "$id" provision.clone
     power_on
+    resumed "$id" clone
     until_true 1100 "the launch does not end" eval 'cli show '"$id"' --output json | jq -e ".allocation.status.state \
         | . == \"active\" or . == \"failed\""'
     cli show "$id"
@@ -55,6 +62,7 @@ cut_in_wipe() {
     cli release "$id"
     cut_at "$id" release.wipe
     power_on
+    resumed "$id" wipe
     nothing_left
     same "its state" released "$(state "$id")"
 }

@@ -4,8 +4,10 @@
 use std::collections::VecDeque;
 
 use gpuaas_agent::ids::AllocationId;
+use gpuaas_agent::journal::Kind;
+use gpuaas_agent::operation::steps_of;
 use gpuaas_tests::api::text;
-use gpuaas_tests::parts::{Kill, Kills, Part};
+use gpuaas_tests::parts::{Kill, Kills, Part, every_step};
 use gpuaas_tests::runner::{Case, Place};
 use gpuaas_tests::system::{System, TIMEOUT};
 use gpuaas_tests::until::until;
@@ -13,7 +15,8 @@ use serde_json::Value;
 
 /// The tests of this file, with the seconds that each usually takes.
 pub fn cases() -> Vec<Case> {
-    gpuaas_tests::cases![Place::System; p5_parts_are_killed_in_a_launch_and_a_release: 120]
+    let usual = if every_step() { 3600 } else { 120 };
+    gpuaas_tests::cases![Place::System; p5_parts_are_killed_in_a_launch_and_a_release: usual]
 }
 
 /// What is killed in the launch and in the release of one allocation, in the order of the steps.
@@ -34,13 +37,26 @@ const LIVES: [(&[Kill], &[Kill]); 3] = [
     (&[], &[(Part::Qemu, "stop")]),
 ];
 
+/// Each part in every step of a launch, and in every step of a release.
+fn all_lives() -> Vec<(Vec<Kill>, Vec<Kill>)> {
+    let kills = |part: Part, kind: Kind| {
+        let steps = steps_of(kind).iter();
+        steps.map(|step| (part, step.name)).collect()
+    };
+    let lives = Part::ALL.into_iter();
+    lives
+        .map(|part| (kills(part, Kind::Provision), kills(part, Kind::Release)))
+        .collect()
+}
+
 async fn p5_parts_are_killed_in_a_launch_and_a_release() {
     let system = System::get().await;
-    for (launch, release) in LIVES {
-        let (mut up, mut down) = (
-            VecDeque::from(launch.to_vec()),
-            VecDeque::from(release.to_vec()),
-        );
+    let lives = match every_step() {
+        true => all_lives(),
+        false => LIVES.map(|(up, down)| (up.to_vec(), down.to_vec())).into(),
+    };
+    for (launch, release) in lives {
+        let (mut up, mut down) = (VecDeque::from(launch), VecDeque::from(release));
         let mut lives = 0;
         while lives == 0 || !up.is_empty() || !down.is_empty() {
             let before = up.len() + down.len();

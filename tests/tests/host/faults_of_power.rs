@@ -11,7 +11,7 @@ use gpuaas_agent::journal::Kind;
 use gpuaas_agent::operation::steps_of;
 use gpuaas_dev::seed;
 use gpuaas_tests::api::text;
-use gpuaas_tests::parts::{Kill, Kills, Part};
+use gpuaas_tests::parts::{Kill, Kills, Part, every_step};
 use gpuaas_tests::runner::{Case, Place};
 use gpuaas_tests::system::{System, TIMEOUT};
 use gpuaas_tests::until::{until, until_ok};
@@ -28,10 +28,6 @@ pub fn cases() -> Vec<Case> {
         p5_dnsmasq_is_killed_in_every_step_of_power: 150,
         p5_the_switch_is_killed_in_every_step_of_power: 150,
     ]
-}
-
-fn every_step() -> bool {
-    std::env::var_os("GPUAAS_EVERY_STEP").is_some()
 }
 
 /// A change of power, from what it is asked for to what is wanted.

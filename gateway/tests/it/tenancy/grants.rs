@@ -254,6 +254,7 @@ async fn p10_a_terminal_ends_when_the_grant_that_opened_it_expires() {
     let lasted = begun.elapsed();
     // a process may look at its clock a little before the test does
     assert!(lasted + Duration::from_millis(100) >= LASTS, "{lasted:?}");
+    assert!(lasted < LASTS + Duration::from_secs(60), "{lasted:?}");
     until(403, async || terminal(&world, "vera", VM).await).await;
     let (_, listed) = world.get("olga", &grants).await;
     assert_eq!(listed["grants"], json!([]), "{listed}");
@@ -379,7 +380,7 @@ async fn p10_streams_end_when_the_grant_that_they_are_read_by_expires() {
         assert_eq!(reason(&last), "PERMISSION_DENIED", "{last}");
         // a process may look at its clock a little before the test does
         assert!(lasted + Duration::from_millis(100) >= LASTS, "{lasted:?}");
-        assert!(lasted < LASTS + Duration::from_secs(10), "{lasted:?}");
+        assert!(lasted < LASTS + Duration::from_secs(60), "{lasted:?}");
     }
     world.record.until_open(0).await;
 }

@@ -289,13 +289,14 @@ async fn an_idle_tunnel_ends_at_the_limit_and_a_used_one_does_not() {
     let (world, listener) = world(|config, _| config.idle_seconds = 5).await;
     let (mut client, ready, mut guest) = tunnel(&world, &listener).await;
     let began = Instant::now();
+    let mut quiet = began;
     while began.elapsed() < Duration::from_secs(8) {
+        quiet = Instant::now();
         guest.write_all(b"x").await.expect("taken");
         assert!(matches!(client.next().await, ClientMessage::Output(_)));
         // output at some rate, far below the limit
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    let quiet = Instant::now();
     assert_eq!(client.ended().await, (4408, "idle".to_owned()));
     assert!(
         quiet.elapsed() > Duration::from_secs(4),

@@ -12,7 +12,7 @@ use gpuaas_agent::operation::steps_of;
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_tests::hold::Hold;
-use gpuaas_tests::parts::Part;
+use gpuaas_tests::parts::{Part, every_step};
 use gpuaas_tests::runner::{Case, Place};
 use nix::sys::signal::Signal;
 use uuid::Uuid;
@@ -35,10 +35,6 @@ pub fn cases() -> Vec<Case> {
         d_10_an_agent_that_stood_still_beyond_its_lease_goes_on_and_is_fenced: 15,
         p5_a_host_that_is_cut_off_ends_its_work: 10,
     ]
-}
-
-fn every_step() -> bool {
-    std::env::var_os("GPUAAS_EVERY_STEP").is_some()
 }
 
 /// Most tries of a release: each may meet one part that is gone.

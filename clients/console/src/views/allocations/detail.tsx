@@ -150,7 +150,7 @@ function Connect({ allocation, openTerminal, noTerminal }: { allocation: Allocat
       {hosts && (
         <details>
           <summary>Pin the host key before the first login</summary>
-          <p className="muted">Append this line to your known_hosts file. The key was read from the VM during provisioning.</p>
+          <p className="muted">Append this line to your known_hosts file. The platform made this key before the first boot of the VM.</p>
           <Code text={hosts} label="known_hosts line" />
         </details>
       )}
