@@ -74,7 +74,7 @@ pub struct Flags {
     timeout: u64,
     /// Dry run: check the launch without launching.
     #[arg(long, conflicts_with = "wait")]
-    validate_only: bool,
+    dry_run: bool,
 }
 
 fn parse_label(text: &str) -> Result<(String, String), String> {
@@ -146,7 +146,7 @@ async fn launch(session: &Session, flags: Flags) -> Result<(), Failure> {
         ssh_public_keys: keys.iter().map(|key| key.line.clone()).collect(),
         ssh_key_names: key_names,
         labels: flags.labels.into_iter().collect(),
-        validate_only: flags.validate_only,
+        validate_only: flags.dry_run,
         placement,
         wait: flags.wait_for_capacity.map(|deadline| contract::Wait {
             deadline: Some(stamp(deadline)),
@@ -161,7 +161,7 @@ async fn launch(session: &Session, flags: Flags) -> Result<(), Failure> {
         return launch_several(session, request, flags.count, &keys, wait).await;
     }
     let mut answer = session.api.apply(&request, &session.key).await?;
-    if flags.validate_only {
+    if flags.dry_run {
         finish_validated(session, &answer.json, Some(&answer.message));
         return Ok(());
     }
@@ -287,7 +287,7 @@ fn finish_validated(session: &Session, json: &Value, judged: Option<&Allocation>
         print_json(json);
         return;
     }
-    say!("Dry run passed: this launch is valid. Omit --validate-only to launch it.");
+    say!("Dry run passed: this launch is valid. Omit --dry-run to launch it.");
     let status = judged.and_then(|judged| judged.status.as_ref());
     for warning in status.iter().flat_map(|status| &status.conditions) {
         say!("Warning: {}", warning.message);

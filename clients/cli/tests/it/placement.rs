@@ -217,11 +217,11 @@ fn several_are_launched_in_one_call_with_anti_affinity() {
         "/api/v1/allocations",
         json!({ "config": { "name": "web" }, "placement": explanation() }),
     );
-    let ran = launch(&["--validate-only", "--affinity", FIRST]).ok();
+    let ran = launch(&["--dry-run", "--affinity", FIRST]).ok();
     assert!(ran.out.contains("fit on 1 of 9 nodes"), "{}", ran.out);
     let sent = world.changes().pop().expect("a change");
     assert_eq!(sent.body["placement"], json!({ "affinity": FIRST }));
-    launch(&["--validate-only", "--require-prewarmed"]).ok();
+    launch(&["--dry-run", "--require-prewarmed"]).ok();
     let sent = world.changes().pop().expect("a change");
     assert_eq!(sent.body["placement"], json!({ "require_prewarmed": true }));
     assert_eq!(launch(&["--count", "17"]).code, 2);

@@ -34,7 +34,7 @@ fn wrong_usage_exits_with_2_and_says_why() {
             "--ssh-key",
             "k",
             "--wait",
-            "--validate-only",
+            "--dry-run",
         ],
         &[
             "admin", "price", "create", "--sku", "s", "--amount", "cheap",
@@ -491,7 +491,7 @@ fn inc_24_an_image_for_gpus_without_readiness_checks_is_warned_of() {
             "lab",
             "--ssh-key",
             key,
-            "--validate-only",
+            "--dry-run",
         ])
         .ok();
     assert!(

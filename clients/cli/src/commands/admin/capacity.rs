@@ -19,7 +19,7 @@ pub struct Flags {
     /// Length of the time range in hours.
     #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..=24 * 366))]
     hours: u32,
-    /// Length of an interval in minutes [default: about 24 rows].
+    /// Length of a bucket in minutes [default: about 24 rows].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=60 * 24 * 31))]
     every: Option<u32>,
 }

@@ -143,9 +143,7 @@ fn validate_only_changes_nothing() {
     let world = World::new();
     let key = key_pair(&world);
     world.on("POST", ALLOCATIONS, [(200, allocation("requested"))]);
-    let ran = world
-        .run(&launch_arguments(&key, &["--validate-only"]))
-        .ok();
+    let ran = world.run(&launch_arguments(&key, &["--dry-run"])).ok();
     assert!(ran.out.contains("Dry run passed"));
     assert_eq!(world.changes()[0].body["validate_only"], true);
 }
