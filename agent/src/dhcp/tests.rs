@@ -106,7 +106,7 @@ fn the_address_of_the_probe_is_fenced_across_the_processes_of_a_host() {
     };
     while !is_waiting(&std::fs::read_to_string("/proc/locks").unwrap()) {
         assert!(!waits.is_finished(), "it did not wait");
-        std::thread::yield_now();
+        std::thread::sleep(std::time::Duration::from_millis(2));
     }
     let vm = "gpuaas-gpuaas-slice-0192f0c1aaaa7bbb8ccc0123456789ab.conf";
     std::fs::write(folder.path().join(vm), "52:54:00:10:00:0a,10.100.0.254\n").unwrap();

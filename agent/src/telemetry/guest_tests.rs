@@ -157,7 +157,7 @@ async fn twice(manner: Manner) -> (Vec<GuestMetricsState>, usize) {
                 .as_ref()
                 .is_some_and(|open| !open.is_closed())
         {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
     }
     drop(queried);
@@ -165,7 +165,7 @@ async fn twice(manner: Manner) -> (Vec<GuestMetricsState>, usize) {
     // nothing of a connection outlives who queried over it, whatever the guest does
     let all_ended = async {
         while guest.ended.load(Ordering::Relaxed) < logins {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
     };
     let all_ended = tokio::time::timeout(ANSWER, all_ended).await;

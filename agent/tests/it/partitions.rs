@@ -349,7 +349,7 @@ async fn d_96_a_launch_waits_for_a_fabric_manager_that_starts() {
     });
     // it has asked by now, and was told that it is too early
     while world.board.get("calls").lines().count() < 3 {
-        tokio::task::yield_now().await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert!(!waiting.is_finished());
     world.board.set("state", "running\n");

@@ -206,17 +206,17 @@ async fn a_change_of_access_empties_what_gateways_keep_of_callers() {
                 break mark;
             }
             assert!(Instant::now() < deadline, "nothing is kept");
-            tokio::task::yield_now().await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
         };
         sqlx::query(change).execute(&pool).await.expect(change);
         while sessions.mark() == mark {
             assert!(Instant::now() < deadline, "{change}: not heard of");
-            tokio::task::yield_now().await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
         // of several notifications the first may be about somebody else
         while drops && sessions.get("token", -1).is_some() {
             assert!(Instant::now() < deadline, "{change}: kept");
-            tokio::task::yield_now().await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
         assert_eq!(sessions.get("token", -1).is_none(), drops, "{change}");
     }

@@ -160,7 +160,7 @@ impl Record {
                 "{} are open",
                 self.open()
             );
-            tokio::task::yield_now().await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 

@@ -286,7 +286,7 @@ async fn p12_a_reader_that_takes_nothing_holds_the_service_up_and_ends_with_its_
     channel.request_shell(true).await.expect("asked");
     let held_up = async {
         while !world.record.held_up() {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     let held_up = tokio::time::timeout(TIMEOUT, held_up).await;

@@ -36,7 +36,7 @@ async fn until_called(world: &World, rpc: &str, times: usize) {
         < times
     {
         assert!(started.elapsed() < Duration::from_secs(20), "no {rpc}");
-        tokio::task::yield_now().await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
@@ -193,7 +193,7 @@ async fn a_closing_whose_client_goes_away_leaves_the_project_open() {
     let started = Instant::now();
     while rows(&world).await.1 > 0 {
         assert!(started.elapsed() < Duration::from_secs(20), "still closing");
-        tokio::task::yield_now().await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let (status, body) = again().await;
     assert_eq!(status, 200, "{body}");

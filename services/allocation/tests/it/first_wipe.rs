@@ -113,7 +113,7 @@ async fn a_132_p2_a_raw_disk_full_of_bytes_is_wiped_before_its_slot_is_available
         if reported.detail.ends_with("%)") {
             break reported;
         }
-        tokio::task::yield_now().await;
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     };
     assert_eq!(
         (reported.state.as_str(), reported.slot_status()),

@@ -311,7 +311,7 @@ impl World {
                 std::time::Instant::now() < deadline,
                 "fewer than {sessions} wait for a lock"
             );
-            tokio::task::yield_now().await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 

@@ -43,7 +43,7 @@ async fn a_running_scheduler_writes_the_history_it_shows() {
             break answer;
         }
         assert!(!writing.is_finished(), "it writes until it is stopped");
-        tokio::task::yield_now().await;
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     };
     stop.cancel();
     writing.await.expect("stopped");
