@@ -45,7 +45,7 @@ use self::draw::any_step;
 use self::run::{Done, Run};
 
 /// Calls of one run, unless [`CALLS_SETTING`] says otherwise.
-const CALLS: usize = 1500;
+const CALLS: usize = 900;
 /// Calls of a run that is so long that everything must have happened in it.
 const LONG: usize = 10_000;
 /// Sets another number of calls, for a long run.
