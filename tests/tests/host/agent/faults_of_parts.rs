@@ -33,7 +33,7 @@ pub fn cases() -> Vec<Case> {
         p5_dnsmasq_is_killed_in_a_repair: 15 * lives,
         p5_the_switch_is_killed_in_a_repair: 20 * lives,
         d_10_an_agent_that_stood_still_beyond_its_lease_goes_on_and_is_fenced: 15,
-        p5_a_host_that_is_cut_off_ends_its_work: 10,
+        p5_a_host_that_is_cut_off_ends_its_work: 15,
     ]
 }
 
@@ -324,23 +324,31 @@ async fn p5_a_host_that_is_cut_off_ends_its_work() {
     let tenant = host.tenant(0, 1).await;
     let hold = Hold::order(&host.lab, "clone");
     let operation = host.provision(&tenant, image).await;
-    assert!(held(&host, &hold, operation).await);
-    host.lab.join_network(false).expect("the link");
-    let last = Hold::order(&host.lab, "detach_seed");
-    hold.let_go();
-    // nobody can ask it: that it got there is seen on the host itself
-    until("the last step", async || last.is_held().then_some(())).await;
-    host.lab.join_network(true).expect("the link");
-    last.let_go();
-    host.succeeded(operation).await;
+    cut_off(&host, hold, "detach_seed", operation).await;
     host.wait_ready().await;
     until("a login", async || {
         let login = host.ssh(&tenant, "true").ok()?;
         login.status.success().then_some(())
     })
     .await;
-    host.succeeded(host.release(&tenant).await).await;
+    let hold = Hold::order(&host.lab, "wipe");
+    let operation = host.release(&tenant).await;
+    cut_off(&host, hold, "reset_devices", operation).await;
+    host.wait_ready().await;
     assert!(host.is_empty(0));
     host.assert_no_residue().await;
     assert_eq!(host.holds().await.holds, []);
+}
+
+/// Cuts the host off while its operation is held, until it comes to a step that is near its end.
+async fn cut_off(host: &LabHost, hold: Hold<'_>, late: &'static str, operation: Uuid) {
+    assert!(held(host, &hold, operation).await);
+    host.lab.join_network(false).expect("the link");
+    let last = Hold::order(&host.lab, late);
+    hold.let_go();
+    // nobody can ask it: that it got there is seen on the host itself
+    until(late, async || last.is_held().then_some(())).await;
+    host.lab.join_network(true).expect("the link");
+    last.let_go();
+    host.succeeded(operation).await;
 }
