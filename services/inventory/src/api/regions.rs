@@ -126,7 +126,7 @@ impl Regions {
         if let Some(epoch) = held {
             ledger_sync::send_again(&self.0.pool, this, epoch).await?;
         }
-        let deleted = self.delete_held(&mutation, desired).await;
+        let deleted = self.delete_held(&mutation, desired, held).await;
         if let (Err(_), Some(epoch)) = (&deleted, held) {
             ledger_sync::let_go(&self.0.pool, this, epoch).await?;
             self.0.push_due.notify_one();
@@ -134,7 +134,12 @@ impl Regions {
         deleted
     }
 
-    async fn delete_held(&self, mutation: &Mutation, desired: &DeleteRegionRequest) -> Result<()> {
+    async fn delete_held(
+        &self,
+        mutation: &Mutation,
+        desired: &DeleteRegionRequest,
+        held: Option<i64>,
+    ) -> Result<()> {
         let code = desired.region_code.as_str();
         let request = ledger::DeleteRegionRequest {
             code: code.to_owned(),
@@ -153,7 +158,11 @@ impl Regions {
         let detail = serde_json::json!({ "reason": desired.reason });
         let detail = audit::with_digests(detail, Some(&before), None::<&Region>);
         regions::delete(&mut tx, code).await?;
-        ledger_sync::forget(&mut tx, Kind::Region, code).await?;
+        if let Some(epoch) = held
+            && !ledger_sync::forget(&mut tx, (Kind::Region, code), epoch).await?
+        {
+            return Err(in_flight(code));
+        }
         mutation
             .record(&mut tx, code, "region.delete", ("region", code), detail)
             .await?;

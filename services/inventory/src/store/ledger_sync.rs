@@ -224,20 +224,26 @@ pub async fn send_again(pool: &PgPool, (kind, key): (Kind, &str), epoch: i64) ->
     Ok(())
 }
 
-/// Nothing of this is sent again until there is another state: what it is about is gone, and may come again as it was.
+/// Nothing of a held state is sent again until there is another one: what it is about is gone, and may come again as it was.
+/// False, and nothing changed: it is not held any more.
 ///
 /// # Errors
 /// Database errors.
-pub async fn forget(conn: &mut PgConnection, kind: Kind, key: &str) -> sqlx::Result<()> {
-    sqlx::query(
+pub async fn forget(
+    conn: &mut PgConnection,
+    (kind, key): (Kind, &str),
+    epoch: i64,
+) -> sqlx::Result<bool> {
+    let done = sqlx::query(
         "UPDATE ledger_sync SET desired = '', version = version + 1, pushed_version = version + 1, lease_until = NULL
-          WHERE kind = $1 AND key = $2",
+          WHERE kind = $1 AND key = $2 AND lease_epoch = $3",
     )
     .bind(kind.as_str())
     .bind(key)
+    .bind(epoch)
     .execute(conn)
     .await?;
-    Ok(())
+    Ok(done.rows_affected() == 1)
 }
 
 /// Nothing of this is sent again: what it is about is gone.
