@@ -26,6 +26,11 @@ impl Ipv4Net {
         (self.address, Ipv4Addr::from(last))
     }
 
+    /// The length of its prefix.
+    pub fn length(&self) -> u32 {
+        self.length
+    }
+
     /// Whether an address lies in it.
     pub fn contains(&self, address: Ipv4Addr) -> bool {
         let host_bits = u32::MAX.checked_shr(self.length).unwrap_or(0);

@@ -47,7 +47,7 @@ const PROGRAMS: [(&str, &[&str]); 10] = [
 
 /// What no program of a host without tenants can show: `docs/real-hardware.md` is made of it.
 ///
-/// partly J-27: from a VM it is tried by hand; the agent's own packet leaves from a namespace on the bridge
+/// partly J-27: a VM of the lab reaches an address beyond its host; whether a site lets it reach the internet is tried by hand
 pub const BY_HAND: [ByHand; 18] = [
     ByHand::new(
         "identities",

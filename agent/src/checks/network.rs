@@ -90,14 +90,15 @@ pub const DNSMASQ: Check = Check {
 };
 
 /// The fabric's netplan file (A-145, I-223, INC-06).
-///
-/// partly I-223: no program of the product renders the file, the site's bootstrap does
 pub const IPOIB_NETPLAN: Check = Check {
     id: "ipoib_netplan",
-    proves: "The site's bootstrap rendered the network of the fabric.",
+    proves: "The network of the fabric was rendered.",
     observed: "The file of the setting `agent.fabric.netplan_file` is there and not empty. Skipped where the site has no fabric.",
     remedy: "render /etc/netplan/60-ipoib.yaml from site/profile bootstrap",
-    steps: &["Run the site's InfiniBand baseline again; it renders `/etc/netplan/60-ipoib.yaml`."],
+    steps: &[
+        "Where the setting `agent.fabric.interfaces` names the host's interfaces and addresses: `gpuaas-node-agent deploy-bootstrap` renders it.",
+        "Otherwise run the site's InfiniBand baseline again, or name them.",
+    ],
     severity: Severities::GPUS,
     scope: Scope::Host,
     by: Observer::Agent,

@@ -1,9 +1,9 @@
-//! The deployed host's bootstrap (I-64..I-88): packages, kernel arguments, modules, libvirt, units. It makes an installed
+//! The deployed host's bootstrap (I-64..I-88): packages, kernel arguments, modules, libvirt, units, the network of the fabric. It makes an installed
 //! Ubuntu capable of slices and marks nothing schedulable (I-79).
 use super::host_settings::HostSettings;
 use super::mode::Modes;
 use super::systemd::{enable_now, unit};
-use super::{Action, Machine, Plan, grub, packages, runtime, tuning};
+use super::{Action, Machine, Plan, grub, ipoib, packages, runtime, tuning};
 use crate::error::HostResult;
 use crate::host::root::HostRoot;
 
@@ -112,6 +112,7 @@ pub async fn plan(
     one_service_name(machine, &mut plan, stamp).await?;
     scripts(machine, &mut plan)?;
     units(machine, &mut plan).await?;
+    ipoib::plan(machine, &mut plan, &settings.fabric, stamp).await?;
     if options.tuning {
         tuning::plan(machine, &mut plan)?;
     }

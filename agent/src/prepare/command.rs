@@ -126,7 +126,7 @@ pub struct StorageFlags {
 /// The commands.
 #[derive(Debug, Clone, Subcommand)]
 pub enum HostCommand {
-    /// Make an installed Ubuntu capable of slices: packages, kernel arguments, modules, libvirt, units.
+    /// Make an installed Ubuntu capable of slices: packages, kernel arguments, modules, libvirt, units, the network of the fabric.
     DeployBootstrap(BootstrapFlags),
     /// Repair the guests' network: bridge, address, dnsmasq, NAT, forwarding, the link to a BlueField card.
     NetBaseline(BaselineFlags),

@@ -10,6 +10,7 @@ pub mod bootstrap;
 pub mod command;
 pub mod grub;
 pub mod host_settings;
+pub mod ipoib;
 pub mod machine;
 pub mod mode;
 pub mod network;

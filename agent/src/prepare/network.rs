@@ -81,7 +81,7 @@ pub async fn plan(
 }
 
 /// What `ip` says of an interface; `None` where it is not there.
-async fn link(machine: &Machine, name: &str) -> HostResult<Option<String>> {
+pub(super) async fn link(machine: &Machine, name: &str) -> HostResult<Option<String>> {
     let arguments = ["-json", "address", "show", "dev", name];
     let output = machine.ask("ip", &arguments).await?;
     let is_there = output.status == 0 && output.stdout.contains("ifname");

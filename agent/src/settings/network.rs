@@ -118,7 +118,11 @@ pub struct Fabric {
     pub kind: FabricKind,
     /// The fabric's IPv4 network: an address of each host lies in it, and a route leads to it.
     pub subnet: String,
-    /// What the site's bootstrap renders.
+    /// Addresses of this host on the fabric with the length of their network, by interface, like `ibp26s0 = "192.168.4.7/16"`:
+    /// `deploy-bootstrap` renders `netplan_file` of them (I-223). None: the site's bootstrap renders it.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub interfaces: BTreeMap<String, String>,
+    /// The netplan file of the fabric.
     pub netplan_file: PathBuf,
     /// Virtual functions that `fabric-vfs` makes before any slot is approved, by the PCI address of their device; afterwards
     /// the approved slots say how many there are.
@@ -131,6 +135,7 @@ impl Default for Fabric {
         Self {
             kind: FabricKind::Ipoib,
             subnet: "192.168.0.0/16".into(),
+            interfaces: BTreeMap::new(),
             netplan_file: "/etc/netplan/60-ipoib.yaml".into(),
             virtual_functions: BTreeMap::new(),
         }

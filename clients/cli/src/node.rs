@@ -94,8 +94,9 @@ pub async fn all(api: &Api) -> Result<Vec<Node>, Failure> {
 pub async fn slots(api: &Api, node: &str) -> Result<Vec<ResourceSlot>, Failure> {
     let request = ListResourceSlotsRequest {
         node_id: node.to_owned(),
+        ..ListResourceSlotsRequest::default()
     };
-    Ok(api.call(&request).await?.message.slots)
+    Ok(api.call_all_pages(&request, "slots").await?.message.slots)
 }
 
 /// A node by id, beginning of id, or hostname.

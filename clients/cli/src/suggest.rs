@@ -188,7 +188,7 @@ mod tests {
             ("ssh-key rm", Some("delete")),
             ("--output json ssh-key ps", Some("list")),
             ("admin region create", Some("put")),
-            ("admin region rm", None),
+            ("admin region rm", Some("delete")),
             ("org", Some("organisation")),
         ] {
             let words: Vec<String> = typed.split(' ').map(str::to_owned).collect();

@@ -990,8 +990,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * ListResourceSlots lists a node's approved slots by index (H-16)
-         * @description ListResourceSlots lists a node's approved slots by index (H-16).
+         * ListResourceSlots lists a node's approved slots, by index unless order_by says otherwise (H-16)
+         * @description ListResourceSlots lists a node's approved slots, by index unless order_by says otherwise (H-16).
          *
          *     All platform roles; action `slot.list` on `node`.
          */
@@ -1782,7 +1782,13 @@ export interface paths {
          */
         put: operations["RegionAdminService_PutRegion"];
         post?: never;
-        delete?: never;
+        /**
+         * DeleteRegion removes a region that was made by mistake
+         * @description DeleteRegion removes a region that was made by mistake. Refused with REGION_IN_USE, which names them, while nodes are in it, and for good where a host has enrolled, or an allocation or capacity reservation was made in it. Such a region is disabled instead.
+         *
+         *     Platform administrators; action `region.delete` on `region`.
+         */
+        delete: operations["RegionAdminService_DeleteRegion"];
         options?: never;
         head?: never;
         patch?: never;
@@ -3695,7 +3701,7 @@ export interface components {
                 status: string;
                 /** @description A sentence for people. */
                 message: string;
-                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `INVITATION_INVALID`, `SECOND_FACTOR_REQUIRED`, `GUARDRAIL`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `ETAG_STALE`, `PROJECT_SUSPENDED`, `PROJECT_CLOSED`, `PROJECT_IN_USE`, `LAST_OWNER`, `REPORT_STALE`, `RESERVATION_LIMIT`, `RECORDING_REQUIRED`, `PROJECT_CLOSING`, `TERMINATION_PROTECTED`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `QUEUED_AHEAD`, `WAIT_EXPIRED`, `CAPACITY_RESERVED`, `IMAGE_NOT_CACHED`, `NODE_VM_LIMIT`, `DISKS_BEING_WIPED`, `CLAIMED`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `HOST_REPLACED`, `HOST_KEY_MISMATCH`, `HOST_CLOCK_SKEWED`, `SERIAL_LOG_UNAVAILABLE`, `GUEST_NOT_READY`, `GPU_PARTITION_UNAVAILABLE`, `METRICS_UNAVAILABLE`, `DEVICE_RESET_FAILED`, `INGRESS_OFF`, `DEVICE_NOT_BOUND`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`, `RATE_LIMITED`. */
+                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `INVITATION_INVALID`, `SECOND_FACTOR_REQUIRED`, `GUARDRAIL`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `ETAG_STALE`, `PROJECT_SUSPENDED`, `PROJECT_CLOSED`, `PROJECT_IN_USE`, `LAST_OWNER`, `REPORT_STALE`, `RESERVATION_LIMIT`, `RECORDING_REQUIRED`, `PROJECT_CLOSING`, `TERMINATION_PROTECTED`, `REGION_IN_USE`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `QUEUED_AHEAD`, `WAIT_EXPIRED`, `CAPACITY_RESERVED`, `IMAGE_NOT_CACHED`, `NODE_VM_LIMIT`, `DISKS_BEING_WIPED`, `CLAIMED`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `HOST_REPLACED`, `HOST_KEY_MISMATCH`, `HOST_CLOCK_SKEWED`, `SERIAL_LOG_UNAVAILABLE`, `GUEST_NOT_READY`, `GPU_PARTITION_UNAVAILABLE`, `METRICS_UNAVAILABLE`, `DEVICE_RESET_FAILED`, `INGRESS_OFF`, `DEVICE_NOT_BOUND`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`, `RATE_LIMITED`. */
                 details: {
                     "@type": string;
                     reason?: string;
@@ -4059,6 +4065,7 @@ export interface components {
         };
         "allocation.ListWipeCertificatesResponse": {
             certificates?: components["schemas"]["allocation.WipeCertificate"][];
+            next_page_token?: string;
         };
         /** @description NodeComparison has ledger, host and hypervisor of a node side by side. */
         "allocation.NodeComparison": {
@@ -5802,6 +5809,7 @@ export interface components {
          */
         "inventory.ComparisonState": "unspecified" | "new" | "same" | "different" | "not_found";
         "inventory.DeleteNodeResponse": Record<string, never>;
+        "inventory.DeleteRegionResponse": Record<string, never>;
         /**
          * @description DiscoveryState of a discovery.
          * @enum {string}
@@ -5918,6 +5926,7 @@ export interface components {
         };
         "inventory.ListResourceSlotsResponse": {
             slots?: components["schemas"]["inventory.ResourceSlot"][];
+            next_page_token?: string;
         };
         /** @description Node is a physical host. */
         "inventory.Node": {
@@ -8699,6 +8708,13 @@ export interface operations {
     NodeAdminService_ListResourceSlots: {
         parameters: {
             query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+                /** @description Only those that it is true of, for example `status = available AND health_state = healthy`. See "Filters and orders" of the guide for integrators. Fields: id, slot_index, slot_class, status, health_state, health_detail, disabled, generation, allocation_id, update_time. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not; default `slot_index`. Fields: slot_index, slot_class, status, health_state, generation, update_time. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -10082,6 +10098,38 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    RegionAdminService_DeleteRegion: {
+        parameters: {
+            query?: {
+                /** @description Of the region that was read; another one makes the call fail with ABORTED (ETAG_STALE). Empty: not checked. */
+                etag?: string;
+                /** @description For the other operators; at most 500 characters. */
+                reason?: string;
+            };
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                region_code: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["inventory.DeleteRegionResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     SkuAdminService_PutSku: {
         parameters: {
             query?: never;
@@ -10691,6 +10739,13 @@ export interface operations {
     AllocationService_ListWipeCertificates: {
         parameters: {
             query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+                /** @description Only those that it is true of, for example `erase_method = blkdiscard`. See "Filters and orders" of the guide for integrators. Fields: slot_id, slot_generation, policy, erase_method, accept_time. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not; default: by the slots' index. Fields: slot_generation, accept_time. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };

@@ -76,6 +76,7 @@ impl State {
     ) -> gpuaas_common::Result<ListSlotsResponse> {
         let request = ListSlotsRequest {
             node_id: node_id.to_string(),
+            ..ListSlotsRequest::default()
         };
         Ok(self.ledger()?.list_slots(request).await?.into_inner())
     }

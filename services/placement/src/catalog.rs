@@ -150,6 +150,9 @@ impl Region {
     }
 }
 
+/// Most of each kind that are named of what is in a region.
+const USERS_NAMED: i64 = 20;
+
 /// Tells the ledger of a region and whether it is enabled.
 ///
 /// # Errors
@@ -167,6 +170,40 @@ pub async fn put_region(conn: &mut PgConnection, region: &Region) -> Result<()> 
     .execute(conn)
     .await?;
     Ok(())
+}
+
+/// Removes a region that nothing in the ledger refers to, or says what does: all of it when it is little, some of each kind
+/// otherwise. One that there is not is gone.
+///
+/// # Errors
+/// Those of the database.
+pub async fn delete_region(conn: &mut PgConnection, code: &str) -> Result<Vec<String>> {
+    // whoever puts something into it meanwhile waits, and finds no region
+    sqlx::query("SELECT FROM regions WHERE code = $1 FOR UPDATE")
+        .bind(code)
+        .execute(&mut *conn)
+        .await?;
+    let used_by: Vec<String> = sqlx::query_scalar(
+        "(SELECT format('allocation %s (%s, %s)', name, id, state) FROM allocations WHERE region_code = $1
+           ORDER BY ended_at DESC NULLS FIRST, id LIMIT $2)
+         UNION ALL
+         (SELECT format('capacity reservation %s (%s, %s)', name, id, state) FROM capacity_reservations
+           WHERE region_code = $1 ORDER BY ended_at DESC NULLS FIRST, id LIMIT $2)
+         UNION ALL
+         (SELECT format('node %s (%s, %s)', hostname, id, admin_state) FROM nodes WHERE region_code = $1
+           ORDER BY hostname, id LIMIT $2)",
+    )
+    .bind(code)
+    .bind(USERS_NAMED)
+    .fetch_all(&mut *conn)
+    .await?;
+    if used_by.is_empty() {
+        sqlx::query("DELETE FROM regions WHERE code = $1")
+            .bind(code)
+            .execute(conn)
+            .await?;
+    }
+    Ok(used_by)
 }
 
 /// Regions by code; only `code` when given.

@@ -73,7 +73,8 @@
 //!     Begun { slot, workflow_id, allocation_id: Option<Uuid>, started: bool }   enqueues the repair itself
 //! repair::complete(conn, Fence, slot_id, &SlotEvidence) -> Result<Outcome>
 //! repair::fail(conn, Fence, slot_id, health_detail) -> Result<Outcome>
-//! wipes::of_allocation(conn, id) -> Result<Vec<Wipe>>                   proven wipes, with what their hosts signed
+//! wipes::of_allocation(conn, id, &Selection, Wanted) -> Result<(Vec<Wipe>, next_page_token)>     proven wipes, with what
+//!                                                                        their hosts signed
 //! wipes::of_slot(conn, slot_id, &Selection, Wanted) -> Result<(Vec<Wipe>, next_page_token)>      newest first
 //! events::read(conn, after, limit) -> Result<(Vec<Event>, head)>
 //! stamper::run_once(&PgPool) -> Result<u64>                              positions assigned; wake event readers when > 0

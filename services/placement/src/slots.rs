@@ -1,6 +1,7 @@
 //! Slots: reading, the operator's intent, and the moves between statuses.
 use std::collections::BTreeMap;
 
+use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use jiff_sqlx::Timestamp;
 use serde_json::json;
 use sqlx::PgConnection;
@@ -44,6 +45,50 @@ pub async fn list(conn: &mut PgConnection, node_id: Uuid) -> Result<Vec<Slot>> {
             .fetch_all(conn)
             .await?,
     )
+}
+
+/// What the slots of a node can be selected by.
+pub static CATALOG: Catalog = Catalog {
+    fields: &[
+        Field::new("id", Kind::Id, "listed.id"),
+        Field::sortable("slot_index", Kind::Number, "listed.slot_index::bigint"),
+        Field::sortable(
+            "slot_class",
+            Kind::OneOf(SlotClass::WORDS),
+            "listed.class::text",
+        ),
+        Field::sortable(
+            "status",
+            Kind::OneOf(SlotStatus::WORDS),
+            "listed.status::text",
+        ),
+        Field::sortable(
+            "health_state",
+            Kind::OneOf(&["healthy", "unknown", "degraded", "failed"]),
+            "listed.health_state::text",
+        ),
+        Field::new("health_detail", Kind::Text, "listed.health_detail"),
+        Field::new("disabled", Kind::Flag, "listed.disabled"),
+        Field::sortable("generation", Kind::Number, "listed.generation::bigint"),
+        Field::new("allocation_id", Kind::Id, "listed.allocation_id"),
+        Field::sortable("update_time", Kind::Time, "listed.updated_at"),
+    ],
+    key: Field::new("id", Kind::Id, "listed.id"),
+    order: "slot_index",
+};
+
+/// A page of the slots of a node that are selected, by index unless it says otherwise, and the token of the next one.
+///
+/// # Errors
+/// `PAGE_TOKEN_INVALID`; those of the database.
+pub async fn select(
+    conn: &mut PgConnection,
+    node_id: Uuid,
+    selection: &Selection,
+    wanted: Wanted<'_>,
+) -> gpuaas_common::Result<(Vec<Slot>, String)> {
+    let statement = Statement::new(&[select!("WHERE s.node_id = $1")]).bind(node_id);
+    selection.page(conn, statement, wanted).await
 }
 
 /// One slot of a node.

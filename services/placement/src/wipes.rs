@@ -4,8 +4,6 @@ use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::Result;
-
 /// A wipe of a slot's disk.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct Wipe {
@@ -22,34 +20,52 @@ pub struct Wipe {
     pub at: Timestamp,
 }
 
-/// The wipes that ended an allocation, in order of the slots' index. A wipe that was proven by a repair afterwards is the
-/// allocation's as well: nobody had the slot meanwhile.
+/// What the wipes of an allocation can be selected by.
+pub static OF_ALLOCATION: Catalog = Catalog {
+    fields: &[
+        Field::new("slot_id", Kind::Id, "listed.slot_id"),
+        GENERATION,
+        POLICY,
+        ERASE_METHOD,
+        ACCEPT_TIME,
+    ],
+    // an allocation is on one node, where it tells its slots apart
+    key: Field::new("slot_index", Kind::Number, "listed.slot_index::bigint"),
+    order: "",
+};
+
+const GENERATION: Field = Field::sortable("slot_generation", Kind::Number, "listed.generation");
+const POLICY: Field = Field::new("policy", Kind::Text, "listed.policy");
+const ERASE_METHOD: Field = Field::new("erase_method", Kind::Text, "listed.erase_method");
+const ACCEPT_TIME: Field = Field::sortable("accept_time", Kind::Time, "listed.at");
+
+/// The wipes that ended an allocation and are selected, in order of the slots' index unless it says otherwise, and the token of
+/// the next page. A wipe that was proven by a repair afterwards is the allocation's as well: nobody had the slot meanwhile.
 ///
 /// # Errors
-/// Those of the database.
-pub async fn of_allocation(conn: &mut PgConnection, allocation_id: Uuid) -> Result<Vec<Wipe>> {
-    Ok(sqlx::query_as(
+/// A page token of another list; those of the database.
+pub async fn of_allocation(
+    conn: &mut PgConnection,
+    allocation_id: Uuid,
+    selection: &Selection,
+    wanted: Wanted<'_>,
+) -> gpuaas_common::Result<(Vec<Wipe>, String)> {
+    let statement = Statement::new(&[
         "SELECT e.slot_id, e.generation, e.method AS policy, coalesce(e.detail ->> 'erase_method', '') AS erase_method,
-                coalesce(e.detail ->> 'certificate', '') AS certificate, e.at
+                coalesce(e.detail ->> 'certificate', '') AS certificate, e.at, s.slot_index
            FROM claims c JOIN slots s ON s.id = c.slot_id
                 CROSS JOIN LATERAL (SELECT * FROM clean_evidence
                                      WHERE slot_id = c.slot_id AND generation >= c.slot_generation
                                      ORDER BY generation LIMIT 1) e
-          WHERE c.allocation_id = $1 AND e.kind = 'wiped' ORDER BY s.slot_index",
-    )
-    .bind(allocation_id)
-    .fetch_all(conn)
-    .await?)
+          WHERE c.allocation_id = $1 AND e.kind = 'wiped'",
+    ])
+    .bind(allocation_id);
+    selection.page(conn, statement, wanted).await
 }
 
 /// What the wipes of a slot can be selected by.
 pub static CATALOG: Catalog = Catalog {
-    fields: &[
-        Field::sortable("slot_generation", Kind::Number, "listed.generation"),
-        Field::new("policy", Kind::Text, "listed.policy"),
-        Field::new("erase_method", Kind::Text, "listed.erase_method"),
-        Field::sortable("accept_time", Kind::Time, "listed.at"),
-    ],
+    fields: &[GENERATION, POLICY, ERASE_METHOD, ACCEPT_TIME],
     key: Field::new("slot_generation", Kind::Number, "listed.generation"),
     order: "slot_generation desc",
 };

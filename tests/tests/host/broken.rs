@@ -25,20 +25,22 @@ const BEFORE: usize = 2;
 static NOTHING: Value = Value::Null;
 
 /// Something of the lab host that is broken until [`Self::repair`], or until the test ends.
-struct Broken<'a> {
+pub struct Broken<'a> {
     lab: &'a Lab,
     repair: String,
 }
 
 impl<'a> Broken<'a> {
-    fn new(lab: &'a Lab, break_it: &str, repair: &str) -> Self {
+    /// Breaks it by a line of a shell on the host; another one repairs it, broken or not.
+    pub fn new(lab: &'a Lab, break_it: &str, repair: &str) -> Self {
         let repair = repair.to_owned();
         let broken = Self { lab, repair };
         shell(lab, break_it);
         broken
     }
 
-    fn repair(mut self) {
+    /// Repairs it.
+    pub fn repair(mut self) {
         shell(self.lab, &std::mem::take(&mut self.repair));
     }
 }

@@ -11,6 +11,7 @@ mod dev_host;
 mod dev_stack;
 mod docs;
 mod drift;
+mod egress;
 mod faults_of_launch;
 mod faults_of_power;
 mod hosts;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         slice::cases(),
         drift::cases(),
         ingress::cases(),
+        egress::cases(),
         broken::cases(),
         parity::cases(),
         power::cases(),

@@ -74,7 +74,7 @@ async fn inc_41_a_guest_that_never_answers_fails_is_not_billed_and_is_repaired()
 }
 
 /// Registers the mini guest under another slug, with these readiness checks.
-async fn register_checked(system: &System, slug: &str, checks: serde_json::Value) {
+pub async fn register_checked(system: &System, slug: &str, checks: serde_json::Value) {
     let images = system.admin.get("/api/v1/admin/images?page_size=500").await;
     let images = images.expect("images")["images"].clone();
     let images = images.as_array().expect("a list");

@@ -60,6 +60,9 @@ case "$program $*" in
     "ip link add name "*) mkdir -p "$STATE/links/$4" ;;
     "ip link set dev "*) : > "$STATE/links/$4/up" ;;
     "ip address replace "*) echo "$3" > "$STATE/links/$5/address" ;;
+    "networkctl reconfigure "*)
+        sed -n "/^    $2:/,/^    [a-z]/s/^        - \([0-9]\)/\1/p" "$host/etc/netplan/60-ipoib.yaml" > "$STATE/links/$2/address"
+        ;;
     "ovs-vsctl --timeout=5 br-exists "*) [ -d "$STATE/links/$3" ] || exit 2 ;;
     "ovs-vsctl --timeout=20 --may-exist add-br "*) mkdir -p "$STATE/links/$4" ;;
     "iptables -t "*" -S "*)

@@ -3,6 +3,7 @@
 mod binding;
 mod bootstrap;
 mod functions;
+mod ipoib;
 mod network;
 mod rebind;
 mod runtime;
@@ -22,13 +23,15 @@ use serde_json::Value;
 
 use super::recorded::tree::{Host, good};
 
-const PROGRAMS: [&str; 15] = [
+const PROGRAMS: [&str; 17] = [
     "apt-cache",
     "apt-get",
     "blkdiscard",
     "ip",
     "iptables",
     "modprobe",
+    "netplan",
+    "networkctl",
     "ovs-vsctl",
     "sysctl",
     "systemctl",

@@ -5,6 +5,7 @@ use gpuaas_proto::gpuaas::allocation::v1::{ListWipeCertificatesRequest, WipeCert
 use serde_json::{Value, json};
 
 use super::Session;
+use super::select::Selected;
 use crate::allocation::AllocationRef;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, time};
@@ -13,6 +14,8 @@ use crate::output::{print_json, print_table, time};
 pub struct Flags {
     #[command(flatten)]
     of: AllocationRef,
+    #[command(flatten)]
+    selected: Selected,
     #[command(flatten)]
     save: Save,
 }
@@ -31,10 +34,20 @@ pub struct Save {
 /// See [`Failure`].
 pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
     let id = flags.of.id(&session.api).await?;
-    let request = ListWipeCertificatesRequest { allocation_id: id };
-    let answer = session.api.call(&request).await?;
-    let none = "No disk of this allocation is proven wiped: it is not released yet, never had a disk, or its slots await \
-                a repair.";
+    let request = ListWipeCertificatesRequest {
+        allocation_id: id,
+        filter: flags.selected.filter(),
+        order_by: flags.selected.order_by(),
+        ..ListWipeCertificatesRequest::default()
+    };
+    let answer = session.api.call_all_pages(&request, "certificates").await?;
+    let none = match flags.selected.narrows() {
+        true => "No proven wipe of this allocation matches the filter.",
+        false => {
+            "No disk of this allocation is proven wiped: it is not released yet, never had a disk, or its slots await a \
+             repair."
+        }
+    };
     let listed = &answer.json["certificates"];
     show(
         session,

@@ -237,6 +237,8 @@ pub fn admin_state(placement: &NodePlacement) -> String {
 pub struct SlotFlags {
     /// Id, unique prefix of it, or hostname.
     node: String,
+    #[command(flatten)]
+    selected: Selected,
 }
 
 /// `slots`.
@@ -245,11 +247,19 @@ pub struct SlotFlags {
 /// See [`Failure`].
 pub async fn slots(session: &Session, flags: &SlotFlags) -> Result<(), Failure> {
     let node = node::resolve(&session.api, &flags.node).await?;
-    let empty = format!(
-        "This node has no approved slots. Discover candidates: gpuaas admin node discover {node} --wait"
-    );
-    let request = ListResourceSlotsRequest { node_id: node };
-    let answer = session.api.call(&request).await?;
+    let empty = match flags.selected.narrows() {
+        true => "No slot of this node matches the filter.".to_owned(),
+        false => format!(
+            "This node has no approved slots. Discover candidates: gpuaas admin node discover {node} --wait"
+        ),
+    };
+    let request = ListResourceSlotsRequest {
+        node_id: node,
+        filter: flags.selected.filter(),
+        order_by: flags.selected.order_by(),
+        ..ListResourceSlotsRequest::default()
+    };
+    let answer = session.api.call_all_pages(&request, "slots").await?;
     print_slots(session, answer, &empty).await;
     Ok(())
 }

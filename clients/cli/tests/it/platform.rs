@@ -227,6 +227,14 @@ fn administrators_commands_send_what_the_api_wants() {
         ),
         (
             &[
+                "admin", "region", "delete", "lba", "--reason", "a slip", "--etag", "1f",
+            ],
+            "DELETE",
+            "/api/v1/admin/regions/lba?etag=1f&reason=a+slip",
+            Value::Null,
+        ),
+        (
+            &[
                 "admin",
                 "sku",
                 "put",

@@ -22,7 +22,7 @@ fn lists_are_filtered_and_ordered_by_the_api_and_say_that_nothing_matches() {
     world.get("/api/v1/admin/nodes", json!({ "nodes": [{ "id": HOOK }] }));
     let slots = format!("/api/v1/admin/nodes/{HOOK}/resource-slots");
     world.get(&slots, json!({ "slots": [{ "id": HOOK }] }));
-    let lists: [(&[&str], &str, String); 25] = [
+    let lists: [(&[&str], &str, String); 28] = [
         (
             &["admin", "queue", "list", "--region", "eu"],
             "requests",
@@ -97,6 +97,17 @@ fn lists_are_filtered_and_ordered_by_the_api_and_say_that_nothing_matches() {
             &["health-events", "--allocation", HOOK],
             "events",
             "/api/v1/health-events".into(),
+        ),
+        (&["slots", HOOK], "slots", slots.clone()),
+        (
+            &["certificate", HOOK],
+            "certificates",
+            format!("/api/v1/allocations/{HOOK}/wipe-certificates"),
+        ),
+        (
+            &["admin", "certificate", "list", HOOK, HOOK],
+            "certificates",
+            format!("{slots}/{HOOK}/wipe-certificates"),
         ),
         (&["regions"], "regions", "/api/v1/regions".into()),
         (

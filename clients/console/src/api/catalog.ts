@@ -49,6 +49,12 @@ export function usePutRegion() {
   return useChange(["regions"], ({ code, ...body }: Region) => unwrap(client.PUT("/api/v1/admin/regions/{region_code}", { params: { path: { region_code: code } }, body: { ...body, code } })));
 }
 
+export function useDeleteRegion() {
+  return useChange(["regions"], ({ code: region_code, etag, reason }: { code: string; etag: string | undefined; reason: string }) =>
+    unwrap(client.DELETE("/api/v1/admin/regions/{region_code}", { params: { path: { region_code }, query: { reason, etag } } })),
+  );
+}
+
 export function usePutSku() {
   return useChange(["skus"], ({ code, ...body }: Omit<Sku, "price_per_gpu_hour" | "price_version_id" | "lab">) =>
     unwrap(client.PUT("/api/v1/admin/skus/{sku_code}", { params: { path: { sku_code: code } }, body: { ...body, code } })),

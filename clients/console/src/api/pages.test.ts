@@ -43,6 +43,8 @@ it("every word of a search has to match, in a text or as what it stands for", ()
   const id = "01930001-0000-7000-8000-000000000001";
   expect(wordsFilter(["name"], `0193 ${id}`, { ids: ["id", "node_id"] }).filter).toBe(`(name:"0193") AND (name:"${id}" OR id = ${id} OR node_id = ${id})`);
   expect(projectsFilter([{ id: "p", slug: "Team-39" }], "TEAM-3")).toEqual(["project_id = p"]);
+  const shown = [{ id: "p", slug: "vis-2", display_name: "Vision Models" }, { id: "q", slug: "models" }, { id: "r", slug: "r", display_name: "Research" }];
+  expect(projectsFilter(shown, "MODELS")).toEqual(["project_id = p", "project_id = q"]);
 });
 
 const LONG = "01930001-0000-7000-8000-0000000000";

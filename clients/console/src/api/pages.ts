@@ -117,13 +117,20 @@ function idsFilter(fields: string[], word: string): string[] {
   return isId(word) ? fields.map((field) => `${field} = ${word}`) : [];
 }
 
-/** The projects whose name has a word of a search. */
-export function projectsFilter(projects: { id: string; slug: string }[], word: string): string[] {
-  return projects.filter(({ slug }) => slug.toLowerCase().includes(word.toLowerCase())).map(({ id }) => `project_id = ${id}`);
+interface Titled {
+  id: string;
+  slug: string;
+  display_name?: string;
+}
+
+/** The projects whose name or display name has a word of a search. */
+export function projectsFilter(projects: Titled[], word: string): string[] {
+  const has = (name = "") => name.toLowerCase().includes(word.toLowerCase());
+  return projects.filter(({ slug, display_name }) => has(slug) || has(display_name)).map(({ id }) => `project_id = ${id}`);
 }
 
 /** Projects as what words of a search name. */
-export function namedProjects(projects: { id: string; slug: string }[]): Named {
+export function namedProjects(projects: Titled[]): Named {
   return { of: (word) => projectsFilter(projects, word), nouns: "projects", instead: "Write more of the name." };
 }
 

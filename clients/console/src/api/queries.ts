@@ -30,7 +30,7 @@ export function useProjects(): Project[] {
     retry: false,
   });
   const own = session?.projects ?? [];
-  return may(session?.platformRole, "read") && all.data ? all.data.map(({ id = "", slug = "", organisation = "" }) => ({ id, slug, organisation })) : own;
+  return may(session?.platformRole, "read") && all.data ? all.data.map(({ id = "", slug = "", display_name = "", organisation = "" }) => ({ id, slug, display_name, organisation })) : own;
 }
 
 /** Those that have ended too, page by page; what is going on comes from the watch. */
@@ -66,7 +66,9 @@ export function useWipeCertificates(allocation_id: string, wanted: boolean) {
     queryKey: ["wipe-certificates", allocation_id],
     enabled: wanted,
     queryFn: () =>
-      unwrap(client.GET("/api/v1/allocations/{allocation_id}/wipe-certificates", { params: { path: { allocation_id } } })).then(({ certificates = [] }) => certificates),
+      everyPage((page_token) =>
+        unwrap(client.GET("/api/v1/allocations/{allocation_id}/wipe-certificates", { params: { path: { allocation_id }, query: { page_token } } })).then(({ certificates: items = [], next_page_token: next }) => ({ items, next })),
+      ),
   });
 }
 

@@ -10,6 +10,8 @@ import type { MemberRole } from "./roles";
 export interface Project {
   id: string;
   slug: string;
+  /** For people; missing in a session that does not know it. */
+  display_name?: string;
   /** Of who is signed in, by itself or by the organisation; missing in a session that does not know it. */
   role?: MemberRole;
   /** Id of its organisation; missing in a session that does not know it. */

@@ -10,6 +10,8 @@ export interface Place {
   icon: ComponentType<{ size?: number; "aria-hidden"?: "true" }>;
   /** The page of this address alone, not of those below it. */
   exact?: boolean;
+  /** Where its items are, besides below it. */
+  also?: string;
   /** What who goes there needs in the project, */
   needs?: ProjectRight;
   /** or on the platform. */
@@ -39,7 +41,7 @@ export const PLATFORM: Place[] = [
   { to: "/admin/reservations", title: "All reservations", icon: CalendarClock },
   { to: "/admin/catalog", title: "Catalog", icon: Tags },
   { to: "/admin/quotas", title: "Quotas", icon: Gauge },
-  { to: "/admin/organisations", title: "Organisations", icon: Building2 },
+  { to: "/admin/organisations", title: "Organisations", icon: Building2, also: "/admin/projects" },
   { to: "/admin/principals", title: "Principals", icon: Users },
   { to: "/admin/terminals", title: "Terminals", icon: SquareTerminal },
   { to: "/admin/audit", title: "Audit", icon: ScrollText },
@@ -48,4 +50,10 @@ export const PLATFORM: Place[] = [
 /** The pages that a role in the project has something on. */
 export function placesFor(role: MemberRole | undefined, platformRole: PlatformRole | undefined): Place[] {
   return PLACES.filter(({ needs, orOnPlatform }) => !needs || roleMay(role, needs) || (orOnPlatform !== undefined && may(platformRole, orOnPlatform)));
+}
+
+/** Whether an address is of a page of the menu. */
+export function isAt(location: string, { to, exact, also }: Place): boolean {
+  const below = (start: string) => location.startsWith(`${start}/`);
+  return location === to || (!exact && below(to)) || (also !== undefined && below(also));
 }

@@ -8,15 +8,15 @@ import { projectOf } from "../session/roles";
 import { chooseProject, useSession } from "../session/session";
 import { ArrowLeft, BookOpen, LogOut, Monitor, Moon, Sun } from "./icons";
 import { useInSight } from "./in-sight";
-import { PLATFORM, type Place, placesFor } from "./nav";
+import { PLATFORM, type Place, isAt, placesFor } from "./nav";
 import { PaletteButton } from "./palette-button";
 import { type Theme, chooseTheme, useTheme } from "./theme";
 
-function NavLink({ to, title, icon: Icon, exact = false }: Place) {
+function NavLink({ place }: { place: Place }) {
   const [location] = useLocation();
-  const here = location === to || (!exact && location.startsWith(`${to}/`));
+  const { to, title, icon: Icon } = place;
   return (
-    <Link href={to} className="nav-link" aria-current={here ? "page" : undefined}>
+    <Link href={to} className="nav-link" aria-current={isAt(location, place) ? "page" : undefined}>
       <Icon size={17} aria-hidden="true" />
       {title}
     </Link>
@@ -84,13 +84,13 @@ export function Shell({ children }: { children: ReactNode }) {
         <PaletteButton />
         <nav aria-label="Main" ref={menu}>
           {placesFor(project?.role, session.platformRole).map((place) => (
-            <NavLink key={place.to} {...place} />
+            <NavLink key={place.to} place={place} />
           ))}
           {may(session.platformRole, "read") && (
             <>
               <p className="nav-title">Platform</p>
               {PLATFORM.map((place) => (
-                <NavLink key={place.to} {...place} />
+                <NavLink key={place.to} place={place} />
               ))}
             </>
           )}

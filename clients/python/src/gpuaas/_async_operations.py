@@ -923,6 +923,27 @@ class AsyncOperations(AsyncCaller):
         """
         return await self._call(t.DELETE_PROJECT_SSH_KEY, {"project_id": project_id, "ssh_key_id": ssh_key_id}, {}, {}, idempotency_key, timeout)
 
+    async def delete_region(
+        self,
+        region_code: str,
+        *,
+        etag: str | None = None,
+        reason: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.DeleteRegionResponse:
+        """DeleteRegion removes a region that was made by mistake. Refused with REGION_IN_USE, which names them, while
+        nodes are in it, and for good where a host has enrolled, or an allocation or capacity reservation was made
+        in it. Such a region is disabled instead.
+
+        Platform administrators; action `region.delete` on `region`.
+
+        etag: Of the region that was read; another one makes the call fail with ABORTED (ETAG_STALE). Empty: not
+        checked.
+        reason: For the other operators; at most 500 characters.
+        """
+        return await self._call(t.DELETE_REGION, {"region_code": region_code}, {"etag": etag, "reason": reason}, {}, idempotency_key, timeout)
+
     async def delete_scim_group_mapping(
         self,
         organisation_id: str,
@@ -3661,17 +3682,50 @@ class AsyncOperations(AsyncCaller):
         self,
         node_id: str,
         *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListResourceSlotsResponse:
-        """ListResourceSlots lists a node's approved slots by index (H-16).
+        """ListResourceSlots lists a node's approved slots, by index unless order_by says otherwise (H-16).
 
         All platform roles; action `slot.list` on `node`.
 
+        page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `status = available AND health_state = healthy`. See
+        "Filters and orders" of the guide for integrators. Fields: id, slot_index, slot_class, status, health_state,
+        health_detail, disabled, generation, allocation_id, update_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not; default `slot_index`. Fields:
+        slot_index, slot_class, status, health_state, generation, update_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return await self._call(t.LIST_RESOURCE_SLOTS, {"node_id": node_id}, {"read_mask": read_mask}, None, None, timeout)
+        return await self._call(t.LIST_RESOURCE_SLOTS, {"node_id": node_id}, {"page_size": page_size, "page_token": page_token, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
+
+    def iter_resource_slots(
+        self,
+        node_id: str,
+        *,
+        page_size: int | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
+        read_mask: str | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.ResourceSlot]:
+        """The items of all pages of `list_resource_slots`.
+
+        page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `status = available AND health_state = healthy`. See
+        "Filters and orders" of the guide for integrators. Fields: id, slot_index, slot_class, status, health_state,
+        health_detail, disabled, generation, allocation_id, update_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not; default `slot_index`. Fields:
+        slot_index, slot_class, status, health_state, generation, update_time.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
+        """
+        return self._pages(t.LIST_RESOURCE_SLOTS, {"node_id": node_id}, {"page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "slots", timeout)
 
     async def list_scim_groups(
         self,
@@ -4166,6 +4220,10 @@ class AsyncOperations(AsyncCaller):
         self,
         allocation_id: str,
         *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListWipeCertificatesResponse:
@@ -4174,10 +4232,37 @@ class AsyncOperations(AsyncCaller):
 
         Owners, members and viewers of the project; action `allocation.get` on `allocation`.
 
+        page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `erase_method = blkdiscard`. See "Filters and orders" of
+        the guide for integrators. Fields: slot_id, slot_generation, policy, erase_method, accept_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not; default: by the slots' index.
+        Fields: slot_generation, accept_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return await self._call(t.LIST_WIPE_CERTIFICATES, {"allocation_id": allocation_id}, {"read_mask": read_mask}, None, None, timeout)
+        return await self._call(t.LIST_WIPE_CERTIFICATES, {"allocation_id": allocation_id}, {"page_size": page_size, "page_token": page_token, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
+
+    def iter_wipe_certificates(
+        self,
+        allocation_id: str,
+        *,
+        page_size: int | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
+        read_mask: str | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.WipeCertificate]:
+        """The items of all pages of `list_wipe_certificates`.
+
+        page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `erase_method = blkdiscard`. See "Filters and orders" of
+        the guide for integrators. Fields: slot_id, slot_generation, policy, erase_method, accept_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not; default: by the slots' index.
+        Fields: slot_generation, accept_time.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
+        """
+        return self._pages(t.LIST_WIPE_CERTIFICATES, {"allocation_id": allocation_id}, {"page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "certificates", timeout)
 
     async def open_break_fix(
         self,

@@ -387,6 +387,8 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "DeleteProjectSshKeyResponse": (
     ),
+    "DeleteRegionResponse": (
+    ),
     "DeleteScimGroupMappingResponse": (
     ),
     "DeleteServiceAccountResponse": (
@@ -859,6 +861,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "ListResourceSlotsResponse": (
         ("slots", "slots", "[ResourceSlot]"),
+        ("next_page_token", "next_page_token", "str"),
     ),
     "ListScimGroupsResponse": (
         ("groups", "groups", "[ScimGroup]"),
@@ -903,6 +906,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "ListWipeCertificatesResponse": (
         ("certificates", "certificates", "[WipeCertificate]"),
+        ("next_page_token", "next_page_token", "str"),
     ),
     "Machine": (
         ("vendor", "vendor", "str"),

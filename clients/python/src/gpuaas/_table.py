@@ -142,6 +142,9 @@ DELETE_NODE: Operation[m.DeleteNodeResponse] = Operation(
 DELETE_PROJECT_SSH_KEY: Operation[m.DeleteProjectSshKeyResponse] = Operation(
     "DELETE", "/api/v1/projects/{project_id}/ssh-keys/{ssh_key_id}", m.DeleteProjectSshKeyResponse, keyed=True
 )
+DELETE_REGION: Operation[m.DeleteRegionResponse] = Operation(
+    "DELETE", "/api/v1/admin/regions/{region_code}", m.DeleteRegionResponse, keyed=True
+)
 DELETE_SCIM_GROUP_MAPPING: Operation[m.DeleteScimGroupMappingResponse] = Operation(
     "DELETE", "/api/v1/organisations/{organisation_id}/scim/groups/{group_id}/mappings/{mapping_id}", m.DeleteScimGroupMappingResponse, keyed=True
 )

@@ -69,6 +69,7 @@ __all__ = [
     "DeleteAllocationGrantResponse",
     "DeleteNodeResponse",
     "DeleteProjectSshKeyResponse",
+    "DeleteRegionResponse",
     "DeleteScimGroupMappingResponse",
     "DeleteServiceAccountResponse",
     "DeleteSshKeyResponse",
@@ -1603,6 +1604,12 @@ class DeleteProjectSshKeyResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteRegionResponse:
+    """DeleteRegionResponse."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteScimGroupMappingResponse:
     """DeleteScimGroupMappingResponse."""
 
@@ -2542,6 +2549,7 @@ class ListResourceSlotHistoryResponse:
 class ListResourceSlotsResponse:
     """ListResourceSlotsResponse."""
     slots: list[ResourceSlot] = dataclasses.field(default_factory=list)
+    next_page_token: str = ""
 
 
 
@@ -2631,6 +2639,7 @@ class ListWebhookDeliveriesResponse:
 class ListWipeCertificatesResponse:
     """ListWipeCertificatesResponse."""
     certificates: list[WipeCertificate] = dataclasses.field(default_factory=list)
+    next_page_token: str = ""
 
 
 

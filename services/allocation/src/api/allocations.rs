@@ -408,8 +408,10 @@ impl AllocationService for AllocationApi {
         request: Request<pb::ListWipeCertificatesRequest>,
     ) -> Result<Response<pb::ListWipeCertificatesResponse>, Status> {
         let caller = Caller::of(&request)?;
-        let allocation_id = id::parse("allocation_id", &request.get_ref().allocation_id)?;
-        let listed = certificates::of_allocation(&self.deps, &caller, allocation_id).await?;
+        let request = request.get_ref();
+        let allocation_id = id::parse("allocation_id", &request.allocation_id)?;
+        let listed =
+            certificates::of_allocation(&self.deps, &caller, allocation_id, request).await?;
         Ok(Response::new(listed))
     }
 }

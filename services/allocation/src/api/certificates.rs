@@ -12,20 +12,29 @@ use super::convert;
 use super::owned::owned;
 use crate::workflow::Deps;
 
-/// Those of an allocation of the caller's projects.
+/// Those of an allocation of the caller's projects that the request selects.
 ///
 /// # Errors
-/// `ALLOCATION_NOT_FOUND`; those of the database.
+/// `ALLOCATION_NOT_FOUND`; a bad filter, order or page token; those of the database.
 pub async fn of_allocation(
     deps: &Deps,
     caller: &Caller,
     allocation_id: Uuid,
+    request: &pb::ListWipeCertificatesRequest,
 ) -> Result<pb::ListWipeCertificatesResponse, Error> {
+    let selection = Selection::parse(&wipes::OF_ALLOCATION, &request.filter, &request.order_by)?;
+    let wanted = Wanted {
+        page_token: &request.page_token,
+        size: page::page_size(request.page_size)?,
+        query: &["wipes", request.allocation_id.as_str()],
+    };
     let mut conn = deps.pool.acquire().await?;
     owned(&mut conn, caller, allocation_id).await?;
-    let wiped = wipes::of_allocation(&mut conn, allocation_id).await?;
+    let (wiped, next_page_token) =
+        wipes::of_allocation(&mut conn, allocation_id, &selection, wanted).await?;
     Ok(pb::ListWipeCertificatesResponse {
         certificates: wiped.into_iter().map(certificate).collect(),
+        next_page_token,
     })
 }
 

@@ -35,6 +35,7 @@ async fn released(platform: &Platform, id: Uuid) {
 async fn listed(platform: &Platform, id: Uuid) -> Vec<pb::WipeCertificate> {
     let request = pb::ListWipeCertificatesRequest {
         allocation_id: id.to_string(),
+        ..Default::default()
     };
     let request = platform.user(request, None);
     let answer = platform.users.clone().list_wipe_certificates(request).await;
@@ -89,6 +90,32 @@ async fn p2_a_released_allocation_has_a_certificate_that_verifies_offline() {
     let of_next = listed(&platform, next).await;
     assert_eq!(verified(world, &of_next[0]).allocation_id, next.to_string());
     assert_ne!(of_next, certificates);
+    for (filter, order_by, expected) in [
+        ("erase_method = blkdiscard", "accept_time desc", 1),
+        ("slot_generation < 0", "", 0),
+    ] {
+        let request = pb::ListWipeCertificatesRequest {
+            allocation_id: id.to_string(),
+            page_size: 1,
+            filter: filter.to_owned(),
+            order_by: order_by.to_owned(),
+            ..Default::default()
+        };
+        let request = platform.user(request, None);
+        let page = platform.users.clone().list_wipe_certificates(request).await;
+        let page = page.expect("a page").into_inner();
+        assert_eq!(page.certificates.len(), expected, "{filter}");
+        assert_eq!(page.next_page_token, "");
+    }
+    let request = pb::ListWipeCertificatesRequest {
+        allocation_id: id.to_string(),
+        order_by: "document".to_owned(),
+        ..Default::default()
+    };
+    let request = platform.user(request, None);
+    let refused = platform.users.clone().list_wipe_certificates(request).await;
+    let error = Error::from(refused.expect_err("no such field"));
+    assert_eq!(error.fields()[0].0, "order_by");
     // an operator sees both, in pages, newest first
     let select = async |slot_id: &str, token: &str, filter: &str, order_by: &str| {
         let request = pb::ListSlotWipeCertificatesRequest {
@@ -151,6 +178,7 @@ async fn p2_a_released_allocation_has_a_certificate_that_verifies_offline() {
     // another tenant is told nothing
     let request = pb::ListWipeCertificatesRequest {
         allocation_id: id.to_string(),
+        ..Default::default()
     };
     let stranger = platform.as_person(request, "user:other", Uuid::now_v7(), false, None);
     let mut users = platform.users.clone();

@@ -5,7 +5,7 @@ use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::{audit, id, page, trace, watch};
 use gpuaas_proto::gpuaas::common::v1::SlotStatus;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
-use gpuaas_proto::gpuaas::internal::scheduler::v1::ListSlotsResponse;
+use gpuaas_proto::gpuaas::internal::scheduler::v1::{ListSlotsRequest, ListSlotsResponse};
 use gpuaas_proto::gpuaas::inventory::v1 as api;
 use gpuaas_proto::gpuaas::inventory::v1::node_admin_service_server::NodeAdminService;
 use tonic::{Code, Request, Response, Status};
@@ -143,17 +143,7 @@ impl NodeAdminService for Nodes {
         &self,
         request: Request<api::ListResourceSlotsRequest>,
     ) -> Result<Response<api::ListResourceSlotsResponse>, Status> {
-        let node_id = id::parse("node_id", &request.get_ref().node_id)?;
-        self.row(node_id).await?;
-        let slots = self
-            .0
-            .ledger_slots(node_id)
-            .await?
-            .slots
-            .into_iter()
-            .map(wire::slot)
-            .collect();
-        Ok(Response::new(api::ListResourceSlotsResponse { slots }))
+        Ok(Response::new(self.slots(request.into_inner()).await?))
     }
 
     async fn approve_resource_slots(
@@ -205,7 +195,7 @@ impl Nodes {
         let key = node_id.to_string();
         let detail = serde_json::json!({ "hostname": hostname.as_str(), "region": region.as_str(), "mode": mode.as_str() });
         mutation.take_key(&mut tx, &key).await?;
-        if regions::find(&mut tx, region.as_str()).await?.is_none() {
+        if !regions::hold(&mut tx, region.as_str()).await? {
             return Err(Error::new(
                 Code::NotFound,
                 ErrorReason::RegionUnknown,
@@ -279,6 +269,27 @@ impl Nodes {
         Ok(api::ListNodesResponse {
             nodes,
             next_page_token,
+        })
+    }
+
+    async fn slots(
+        &self,
+        request: api::ListResourceSlotsRequest,
+    ) -> Result<api::ListResourceSlotsResponse> {
+        let node_id = id::parse("node_id", &request.node_id)?;
+        let size = page::page_size(request.page_size)?;
+        self.row(node_id).await?;
+        let request = ListSlotsRequest {
+            node_id: node_id.to_string(),
+            page_size: i32::try_from(size).map_err(Error::internal)?,
+            page_token: request.page_token,
+            filter: request.filter,
+            order_by: request.order_by,
+        };
+        let listed = self.0.ledger()?.list_slots(request).await?.into_inner();
+        Ok(api::ListResourceSlotsResponse {
+            slots: listed.slots.into_iter().map(wire::slot).collect(),
+            next_page_token: listed.next_page_token,
         })
     }
 

@@ -112,6 +112,7 @@ impl Nodes {
             .await?;
         Ok(api::ListResourceSlotsResponse {
             slots: approved.into_iter().map(wire::slot).collect(),
+            next_page_token: String::new(),
         })
     }
 
@@ -227,6 +228,7 @@ impl Nodes {
         };
         Ok(api::ListResourceSlotsResponse {
             slots: slots.into_iter().filter(known).map(wire::slot).collect(),
+            next_page_token: String::new(),
         })
     }
 

@@ -126,7 +126,7 @@ pub async fn confirm(pool: &PgPool, push: &ClaimedPush) -> sqlx::Result<()> {
         // The lease ended meanwhile: this message may have arrived after a newer one. The newest is sent again.
         sqlx::query(
             "UPDATE ledger_sync SET version = version + 1, not_before = clock_timestamp() WHERE kind = $1 AND key = $2
-                AND NOT EXISTS (SELECT FROM nodes WHERE $1 = 'node' AND id::text = $2 AND removed IS NOT NULL)",
+                AND desired <> '' AND NOT EXISTS (SELECT FROM nodes WHERE $1 = 'node' AND id::text = $2 AND removed IS NOT NULL)",
         )
         .bind(&push.kind)
         .bind(&push.key)
@@ -205,6 +205,45 @@ pub async fn let_go(pool: &PgPool, (kind, key): (Kind, &str), epoch: i64) -> sql
     .execute(pool)
     .await?;
     Ok(())
+}
+
+/// A held state is sent again after the hold: the ledger may have lost it by then.
+///
+/// # Errors
+/// Database errors.
+pub async fn send_again(pool: &PgPool, (kind, key): (Kind, &str), epoch: i64) -> sqlx::Result<()> {
+    sqlx::query(
+        "UPDATE ledger_sync SET version = version + 1, not_before = clock_timestamp()
+          WHERE kind = $1 AND key = $2 AND lease_epoch = $3",
+    )
+    .bind(kind.as_str())
+    .bind(key)
+    .bind(epoch)
+    .execute(pool)
+    .await?;
+    Ok(())
+}
+
+/// Nothing of a held state is sent again until there is another one: what it is about is gone, and may come again as it was.
+/// False, and nothing changed: it is not held any more.
+///
+/// # Errors
+/// Database errors.
+pub async fn forget(
+    conn: &mut PgConnection,
+    (kind, key): (Kind, &str),
+    epoch: i64,
+) -> sqlx::Result<bool> {
+    let done = sqlx::query(
+        "UPDATE ledger_sync SET desired = '', version = version + 1, pushed_version = version + 1, lease_until = NULL
+          WHERE kind = $1 AND key = $2 AND lease_epoch = $3",
+    )
+    .bind(kind.as_str())
+    .bind(key)
+    .bind(epoch)
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected() == 1)
 }
 
 /// Nothing of this is sent again: what it is about is gone.

@@ -166,6 +166,7 @@ async fn a_58_what_a_host_proposes_is_no_slot() {
     assert_eq!(ended(&world, &node.id).await.candidates.len(), 2);
     let list = api::ListResourceSlotsRequest {
         node_id: node.id.clone(),
+        ..Default::default()
     };
     let slots = world
         .nodes()

@@ -17,6 +17,7 @@ mod pushes;
 mod readiness;
 mod ready;
 mod reflection;
+mod regions;
 mod renewal;
 mod rollouts;
 mod silence;

@@ -76,6 +76,7 @@ impl Ready {
     pub(crate) async fn slots(&self) -> Vec<api::ResourceSlot> {
         let list = api::ListResourceSlotsRequest {
             node_id: self.host.node_id().into(),
+            ..api::ListResourceSlotsRequest::default()
         };
         self.world
             .nodes()

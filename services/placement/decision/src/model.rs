@@ -31,6 +31,9 @@ macro_rules! words {
             /// All values.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
+            /// All texts.
+            pub const WORDS: &'static [&'static str] = &[$($word),+];
+
             /// Its text, as it is stored and sent.
             #[must_use]
             pub fn as_str(self) -> &'static str {

@@ -101,6 +101,17 @@ impl Api {
         Ok(())
     }
 
+    pub(super) async fn drop_region(&self, code: &str) -> Result<Vec<String>> {
+        parse::label("code", code)?;
+        let mut tx = self.pool.begin().await?;
+        let used_by = catalog::delete_region(&mut tx, code).await?;
+        tx.commit().await?;
+        if used_by.is_empty() {
+            tracing::info!(region_code = code, "delete region");
+        }
+        Ok(used_by)
+    }
+
     pub(super) async fn take_slots(
         &self,
         request: ApproveSlotsRequest,

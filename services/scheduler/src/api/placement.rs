@@ -1,15 +1,17 @@
 //! `PlacementService`: reservations, and the intake of nodes, slots, regions and prices.
-use gpuaas_common::{Error, Result, id};
+use gpuaas_common::select::{Selection, Wanted};
+use gpuaas_common::{Error, Result, id, page};
 use gpuaas_placement::model::SlotStatus;
 use gpuaas_placement::reserve::{self, Call};
 use gpuaas_placement::{catalog, claims, life, operators, outbox, repair, slots, workflows};
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_server::PlacementService;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::{
-    ApproveSlotsRequest, GetSkuRequest, LedgerNode, LedgerSlot, ListNodeHistoryRequest,
-    ListNodeHistoryResponse, ListSlotHistoryRequest, ListSlotHistoryResponse, ListSlotsRequest,
-    ListSlotsResponse, PutNodeRequest, PutRegionRequest, PutRegionResponse, PutSkuPriceRequest,
-    PutSkuPriceResponse, ReserveBatchRequest, ReserveBatchResponse, ReserveRequest,
-    ReserveResponse, RetireNodeRequest, RetireSlotRequest, SetSlotAdminStateRequest,
+    ApproveSlotsRequest, DeleteRegionRequest, DeleteRegionResponse, GetSkuRequest, LedgerNode,
+    LedgerSlot, ListNodeHistoryRequest, ListNodeHistoryResponse, ListSlotHistoryRequest,
+    ListSlotHistoryResponse, ListSlotsRequest, ListSlotsResponse, PutNodeRequest, PutRegionRequest,
+    PutRegionResponse, PutSkuPriceRequest, PutSkuPriceResponse, ReserveBatchRequest,
+    ReserveBatchResponse, ReserveRequest, ReserveResponse, RetireNodeRequest, RetireSlotRequest,
+    SetSlotAdminStateRequest,
 };
 use gpuaas_proto::gpuaas::scheduler::v1::Sku;
 use tonic::{Request, Response, Status};
@@ -53,6 +55,14 @@ impl PlacementService for Api {
     ) -> Result<Response<PutRegionResponse>, Status> {
         self.take_region(request.get_ref()).await?;
         Ok(Response::new(PutRegionResponse {}))
+    }
+
+    async fn delete_region(
+        &self,
+        request: Request<DeleteRegionRequest>,
+    ) -> Result<Response<DeleteRegionResponse>, Status> {
+        let used_by = self.drop_region(&request.get_ref().code).await?;
+        Ok(Response::new(DeleteRegionResponse { used_by }))
     }
 
     async fn approve_slots(
@@ -109,7 +119,7 @@ impl PlacementService for Api {
         &self,
         request: Request<ListSlotsRequest>,
     ) -> Result<Response<ListSlotsResponse>, Status> {
-        Ok(Response::new(self.slots(&request.get_ref().node_id).await?))
+        Ok(Response::new(self.slots(request.get_ref()).await?))
     }
 
     async fn put_sku_price(
@@ -195,10 +205,20 @@ impl Api {
         Ok(wire::sku(catalog::sku(&mut conn, code).await?))
     }
 
-    async fn slots(&self, node_id: &str) -> Result<ListSlotsResponse> {
-        let node_id = id::parse("node_id", node_id)?;
+    async fn slots(&self, request: &ListSlotsRequest) -> Result<ListSlotsResponse> {
+        let node_id = id::parse("node_id", &request.node_id)?;
+        let selection = Selection::parse(&slots::CATALOG, &request.filter, &request.order_by)?;
         let mut conn = self.pool.acquire().await?;
-        let rows = slots::list(&mut conn, node_id).await?;
+        let (rows, next_page_token) = if request.page_size == 0 {
+            (slots::list(&mut conn, node_id).await?, String::new())
+        } else {
+            let wanted = Wanted {
+                page_token: &request.page_token,
+                size: page::page_size(request.page_size)?,
+                query: &["slots", request.node_id.as_str()],
+            };
+            slots::select(&mut conn, node_id, &selection, wanted).await?
+        };
         let mut left_by_tenants = Vec::new();
         for slot in &rows {
             let waits = slot.status == SlotStatus::Disabled;
@@ -207,6 +227,7 @@ impl Api {
             }
         }
         let mut answer = wire::slots(rows, claims::epochs(&mut conn).await?);
+        answer.next_page_token = next_page_token;
         answer.left_by_tenants = left_by_tenants;
         answer.node = match operators::get(&mut conn, node_id).await {
             Ok(node) => Some(wire::node_with_admin_state(

@@ -242,5 +242,6 @@ pub(super) fn slots(rows: Vec<Slot>, epochs: claims::Epochs) -> internal::ListSl
         cell_epoch: epochs.cell.unsigned_abs(),
         workflow_epoch: epochs.workflow.unsigned_abs(),
         left_by_tenants: Vec::new(),
+        next_page_token: String::new(),
     }
 }

@@ -10,6 +10,7 @@ mod placement;
 mod queue;
 mod quotas;
 mod race;
+mod regions;
 mod reports;
 mod reservations;
 mod selected;

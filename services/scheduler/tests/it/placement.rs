@@ -30,7 +30,10 @@ async fn p4_a_reservation_is_made_once_per_key() {
     );
     let slots = ok(world
         .api
-        .list_slots(Request::new(ListSlotsRequest { node_id }))
+        .list_slots(Request::new(ListSlotsRequest {
+            node_id,
+            ..ListSlotsRequest::default()
+        }))
         .await);
     assert_eq!(slots.cell_epoch, 1);
     let held: Vec<_> = slots
@@ -468,6 +471,7 @@ async fn b_15_the_scheduler_chooses_the_node_within_region_and_pool() {
     let holders = async |node_id: &str| -> Vec<String> {
         let list = ListSlotsRequest {
             node_id: node_id.to_owned(),
+            ..ListSlotsRequest::default()
         };
         let slots = ok(world.api.list_slots(Request::new(list)).await).slots;
         let held = slots.into_iter().map(|slot| slot.allocation_id);

@@ -101,7 +101,10 @@ impl World {
         let node_id = approval.node_id.clone();
         ok(self.api.approve_slots(Request::new(approval)).await);
         self.wipe(&node_id).await;
-        let list = ListSlotsRequest { node_id };
+        let list = ListSlotsRequest {
+            node_id,
+            ..ListSlotsRequest::default()
+        };
         ok(self.api.list_slots(Request::new(list)).await).slots
     }
 

@@ -9,7 +9,9 @@ use gpuaas_proto::gpuaas::common::v1::{CapacityShape, DriverStrategy};
 use gpuaas_proto::gpuaas::images::v1::{
     CreateImageRequest, ImageStatus, ListImagesRequest, SetImageStatusRequest,
 };
-use gpuaas_proto::gpuaas::inventory::v1::{self as inventory, PutRegionRequest};
+use gpuaas_proto::gpuaas::inventory::v1::{
+    self as inventory, DeleteRegionRequest, PutRegionRequest,
+};
 use gpuaas_proto::gpuaas::scheduler::v1::{self as scheduler, PutSkuRequest, RuntimeProfile};
 use gpuaas_proto::json::{Enumeration as _, to_json};
 use serde_json::Value;
@@ -44,11 +46,32 @@ pub enum Region {
         #[command(flatten)]
         read: Read,
     },
+    /// Delete a region that was made by mistake. One that ever had a node in service, an allocation or a capacity reservation is
+    /// disabled instead: put --disabled.
+    Delete {
+        /// Its code.
+        code: String,
+        /// Reason.
+        #[arg(long, default_value = "", hide_default_value = true)]
+        reason: String,
+        #[command(flatten)]
+        read: Read,
+    },
 }
 
 pub async fn region(session: &Session, command: Region) -> Result<(), Failure> {
     let (code, name, disabled, enabled, reason, read) = match command {
         Region::List(selected) => return listed::regions(session, &selected).await,
+        Region::Delete { code, reason, read } => {
+            let request = DeleteRegionRequest {
+                region_code: code.clone(),
+                etag: read.etag,
+                reason,
+            };
+            let answer = session.api.apply(&request, &session.key).await?;
+            done(session, &answer.json, &format!("Region {code} is deleted."));
+            return Ok(());
+        }
         Region::Put {
             code,
             name,

@@ -66,7 +66,7 @@ async fn list(
     let answer = session.api.call_all_pages(&request, "certificates").await?;
     let listed = &answer.json["certificates"];
     let none = match selected.narrows() {
-        true => "No proven wipe of this slot is as the filter says.",
+        true => "No proven wipe of this slot matches the filter.",
         false => "No wipe of this slot is proven.",
     };
     show(session, listed, answer.message.certificates, save, none)

@@ -30,7 +30,11 @@ pub async fn run(session: &Session, given: &str) -> Result<(), Failure> {
     let node_id = id.clone();
     let placement = or_none(api.call(&GetNodePlacementRequest { node_id }).await)?;
     let node_id = id.clone();
-    let slots = api.call(&ListResourceSlotsRequest { node_id }).await?;
+    let request = ListResourceSlotsRequest {
+        node_id,
+        ..ListResourceSlotsRequest::default()
+    };
+    let slots = api.call_all_pages(&request, "slots").await?;
     let node_id = id.clone();
     let discovery = or_none(api.call(&GetTopologyDiscoveryRequest { node_id }).await)?;
     let history = ListNodeHistoryRequest {

@@ -123,7 +123,7 @@ function Keys({ account, made, bounds }: { account: ServiceAccount; made: (key: 
                   <td className="optional">{key.last_used_time ? <Time value={key.last_used_time} /> : "Never"}</td>
                   <td className="optional">{key.expire_time ? <Planned value={key.expire_time} short /> : "Never"}</td>
                   <td className="number">
-                    {isOpen(key) && <KeyActions account={account} api_key={key} made={made} bounds={bounds} />}
+                    {isOpen(key) && <KeyActions account={account} disabled={account.disable_time !== undefined} api_key={key} made={made} bounds={bounds} />}
                   </td>
                 </tr>
               ))}

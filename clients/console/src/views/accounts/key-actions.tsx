@@ -12,13 +12,14 @@ export function KeyState({ api_key }: { api_key: ApiKey }) {
   return <Badge tone={word === "active" ? "good" : "idle"}>{sentence(word)}</Badge>;
 }
 
-export function KeyActions({ account, api_key: key, made, bounds }: { account: ServiceAccount; api_key: ApiKey; made: (key: ApiKey) => void; bounds: Guardrails }) {
+/** A key of a disabled account is not rotated: the new one would not work. */
+export function KeyActions({ account, disabled, api_key: key, made, bounds }: { account: ServiceAccount; disabled: boolean; api_key: ApiKey; made: (key: ApiKey) => void; bounds: Guardrails }) {
   const verb = useKeyVerb(account);
   const most = bounds.max_api_key_days ?? 0;
   const end = rotatedEnd(key, most, Date.now());
   return (
     <span className="page-actions">
-      {!forbidden(bounds, "api_keys_disabled") && (
+      {!disabled && !forbidden(bounds, "api_keys_disabled") && (
         <Confirm trigger={<Button small aria-label={`Rotate ${key.display_name}`}>Rotate</Button>} title={`Rotate ${key.display_name || "the key"}?`} action="Rotate" run={async () => made(await verb.mutateAsync({ verb: "rotate", key, expire_time: end }))}>
           You get a new key with the same scopes. The old one stays valid for a day.
           {end && ` The new one expires after ${plural(most, "day")}: your organisation does not allow more.`}

@@ -1,6 +1,6 @@
-/** Regions: open or closed for launches. */
+/** Regions: open or closed for launches, and deleted when they were made by mistake. */
 import { useState } from "react";
-import { usePutRegion } from "../../api/catalog";
+import { useDeleteRegion, usePutRegion } from "../../api/catalog";
 import { useRegions } from "../../api/queries";
 import type { Region } from "../../api/types";
 import { Badge, Button, Empty } from "../../ui/basics";
@@ -25,6 +25,19 @@ function RegionForm({ region, trigger }: { region?: Region; trigger: React.React
         <input type="checkbox" checked={enabled} onChange={(event) => setEnabled(event.target.checked)} /> <span>Open for launches</span>
       </label>
       {!enabled && <TextField label="Reason, shown to users" value={reason} onChange={setReason} hint="What runs there continues." />}
+    </Confirm>
+  );
+}
+
+/** The end of a region that was made by mistake. */
+export function DeleteRegion({ region }: { region: Region }) {
+  const remove = useDeleteRegion();
+  const [reason, setReason] = useState("");
+  const { code = "", display_name, etag } = region;
+  return (
+    <Confirm needs="manage" danger trigger={<Button small aria-label={`Delete ${code}`}>Delete</Button>} title={`Delete ${display_name || code}?`} action="Delete" run={() => remove.mutateAsync({ code, etag, reason: reason.trim() })}>
+      <p>Only for a region that was made by mistake: one that a node, an allocation or a reservation is or was in cannot be deleted. Edit it to close it for launches.</p>
+      <TextField label="Reason (optional)" value={reason} onChange={setReason} />
     </Confirm>
   );
 }
@@ -60,7 +73,10 @@ export function Regions() {
                     {region.enabled ? <Badge tone="good">Open</Badge> : <Badge tone="warn">Closed</Badge>} {!region.enabled && <small className="muted">{region.unavailable_reason}</small>}
                   </td>
                   <td className="number">
-                    <RegionForm key={JSON.stringify(region)} region={region} trigger={<Button small aria-label={`Edit ${region.code}`}>Edit</Button>} />
+                    <span className="page-actions">
+                      <RegionForm key={JSON.stringify(region)} region={region} trigger={<Button small aria-label={`Edit ${region.code}`}>Edit</Button>} />
+                      <DeleteRegion region={region} />
+                    </span>
                   </td>
                 </tr>
               ))}

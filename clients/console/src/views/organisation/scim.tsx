@@ -162,10 +162,10 @@ export function ScimKeys({ organisation, owner }: { organisation: string; owner:
           const refused = owner && forbidden(bounds, "api_keys_disabled");
           const make = owner && !refused && projects.length > 0 && <MakeKey keys={keys} projects={projects} bounds={bounds} made={setMade} />;
           const actionsOf = (key: ScimKey) => {
-            const { api_key = {}, project_id } = key;
+            const { api_key = {}, project_id, account_disabled = false } = key;
             if (!owner) return undefined;
             if (keyWord(api_key, now) !== "active") return <span className="muted">–</span>;
-            return <KeyActions account={{ project_id, id: api_key.service_account_id }} api_key={api_key} made={setMade} bounds={bounds} />;
+            return <KeyActions account={{ project_id, id: api_key.service_account_id }} disabled={account_disabled} api_key={api_key} made={setMade} bounds={bounds} />;
           };
           return (
             <>
