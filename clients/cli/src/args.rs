@@ -2,8 +2,10 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
+use gpuaas_proto::gpuaas::inventory::v1::ListRegionsRequest;
+use gpuaas_proto::gpuaas::scheduler::v1::ListSkusRequest;
 
-use crate::commands::select::Selected;
+use crate::commands::select::SelectedOf;
 use crate::commands::{
     activity, admin, api, api_keys, catalog, certificate, context, cp, explain, grants,
     health_events, ingress, launch, list, login, logs, members, metrics, network, nodes,
@@ -121,11 +123,11 @@ pub enum Command {
     /// Show or change whether the VMs of your project reach each other.
     Network(network::Flags),
     /// List the SKUs.
-    Skus(Selected),
+    Skus(SelectedOf<ListSkusRequest>),
     /// List the images.
     Images(catalog::ImageFlags),
     /// List the regions.
-    Regions(Selected),
+    Regions(SelectedOf<ListRegionsRequest>),
     /// Show how many launches fit now, and the reasons why others do not fit.
     Availability(catalog::AvailabilityFlags),
     /// Explain on how many nodes a launch fits now, and why it does not fit on the others.

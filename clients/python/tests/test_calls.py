@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import socket
 import struct
@@ -23,10 +24,13 @@ from gpuaas import (
     Retries,
     TransportError,
     UsageError,
+    _once,
+    _table,
     errors,
     models,
     reasons,
 )
+from gpuaas._operation import Operation
 from tests.conftest import TOKEN, Reply, Runner, Server, allocation, error
 
 
@@ -95,6 +99,37 @@ def test_a_lost_connection_is_tried_again_with_the_same_key(server: Server, run:
     server.plays(Reply(raw=lambda _: None), Reply(200, allocation("reserved")))
     run(lambda c: launch(c, idempotency_key="mine"))
     assert [seen.headers["x-idempotency-key"] for seen in server.seen] == ["mine", "mine"]
+
+
+def test_a_secret_whose_answer_was_lost_is_an_error_that_says_what_to_do(server: Server, run: Runner) -> None:
+    calls: list[tuple[Any, str, str]] = [
+        (lambda c: c.create_api_key("p", "s", scopes=["read"]), "key", "API key x-1"),
+        (lambda c: c.rotate_api_key("p", "s", "k"), "key", "API key x-1"),
+        (lambda c: c.create_project_webhook("p", url="https://example.com"), "secret", "webhook x-1"),
+        (lambda c: c.create_organisation_webhook("o", url="https://example.com"), "secret", "webhook x-1"),
+        (lambda c: c.rotate_webhook_secret("w"), "secret", "webhook x-1"),
+        (lambda c: c.create_project_invitation("p", email="a@example.com", role="member"), "token", "invitation x-1"),
+        (lambda c: c.create_organisation_invitation("o", email="a@example.com", role="member"), "token", "invitation x-1"),
+        (lambda c: c.create_enrolment_token("n"), "token", "enrolment token"),
+        (lambda c: c.create_terminal_session("a"), "ticket", "ticket of a terminal"),
+    ]
+    for call, field, made in calls:
+        server.plays(Reply(200, {"id": "x-1", field: "secret"}))
+        assert getattr(run(call), field) == "secret"
+        server.seen.clear()
+        server.plays(Reply(raw=lambda _: None), Reply(200, {"id": "x-1"}))
+        with pytest.raises(errors.SecretLostError, match=made) as caught:
+            run(call)
+        assert [seen.headers["x-idempotency-key"] for seen in server.seen] == 2 * [caught.value.idempotency_key]
+        assert getattr(caught.value.answer, field) == ""
+    assert len(calls) == len(_once.ONCE)
+
+
+def test_every_operation_with_a_secret_is_one_of_the_api() -> None:
+    operations = {(one.verb, one.path): one for one in vars(_table).values() if isinstance(one, Operation)}
+    for named, once in _once.ONCE.items():
+        fields = {one.name for one in dataclasses.fields(operations[named].answer)}
+        assert {once.field, once.named_by or once.field} <= fields, named
 
 
 def test_attempts_have_an_end_and_the_error_names_the_key(server: Server, run: Runner) -> None:

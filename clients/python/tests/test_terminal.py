@@ -239,6 +239,16 @@ def test_closing_tells_the_platform(use: Callable[..., Any], platform: Platform)
     assert heard == ['{"type":"close"}']
 
 
+def test_a_ticket_whose_answer_was_lost_is_asked_for_once_more(server: Server, use: Callable[..., Any], platform: Platform) -> None:
+    ticket = {"session_id": "s", "ticket": "t" * 64, "websocket_path": "/api/v1/terminal"}
+    server.plays(Reply(raw=lambda _: None), Reply(200, {**ticket, "ticket": ""}), Reply(200, ticket))
+    platform.scripts = [shell]
+    got, _opened = use(("send", "exit\n"), ("read_until", b"never"))
+    assert got == [None, b"exit\n"]
+    keys = [seen.headers["x-idempotency-key"] for seen in server.seen]
+    assert keys[0] == keys[1] != keys[2]
+
+
 @pytest.mark.parametrize("path", ["", "//evil.example.com/x", "https://evil.example.com/x"])
 def test_a_ticket_cannot_lead_to_another_host(server: Server, path: str) -> None:
     server.plays(Reply(200, {"ticket": "t", "websocket_path": path}))

@@ -39,6 +39,23 @@ export class CallTimeoutError extends TransportError {}
 /** The answer is not one of the API: not JSON, too large, or of another form. */
 export class ProtocolError extends GpuaasError {}
 
+/**
+ * What the call asked for is made, and its secret was in an answer that got lost: it is not shown again. The message says what
+ * to do.
+ */
+export class SecretLostError extends GpuaasError {
+  constructor(
+    message: string,
+    /** What was made, without the secret. */
+    readonly answer: object,
+    /** What to do, such as "rotate the secret". */
+    readonly advice: string,
+    readonly idempotencyKey?: string,
+  ) {
+    super(message);
+  }
+}
+
 export interface FieldViolation {
   field: string;
   description: string;

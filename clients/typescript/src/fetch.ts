@@ -1,5 +1,6 @@
 /** A `fetch` of one call with all its attempts: deadline, retries with one idempotency key, and a limit for the answer. */
 import { ApiError, ProtocolError } from "./errors.js";
+import { checkOnce } from "./once.js";
 import { checkedToken, Deadline, delayOf, keyOf, type Retries, RETRIES, retryAfter, sleep, type Sleep } from "./policy.js";
 
 export type TokenSource = string | (() => string | undefined | Promise<string | undefined>);
@@ -56,6 +57,7 @@ async function once(options: CallOptions, request: Request, body: ArrayBuffer | 
   if (!response.ok) throw refusal(response, value, key);
   if (!bytes) throw new ProtocolError(`the answer is larger than ${limit} bytes`);
   if (typeof value !== "object" || value === null || Array.isArray(value)) throw new ProtocolError("the answer is not a JSON object");
+  checkOnce(request, value, key);
   const whole = new Response(bytes, { status: response.status, headers: { "content-type": "application/json", "content-length": String(bytes.length) } });
   // parsed once is enough
   whole.json = () => Promise.resolve(value);

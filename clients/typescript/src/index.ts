@@ -9,6 +9,7 @@ export {
   GpuaasError,
   isTransient,
   ProtocolError,
+  SecretLostError,
   TerminalClosedError,
   TransportError,
   UsageError,

@@ -1,7 +1,7 @@
 /** A shell in an allocation. Iterate a `Terminal` for its output, `send` its input; `terminalConnection` is for what shows it itself. */
 import { type Client, unwrap } from "./client.js";
 import { type Socket, TerminalConnection, type TerminalHandlers, type TerminalReady, type TerminalSize, type TerminalTicket } from "./connection.js";
-import { CallTimeoutError, TerminalClosedError, UsageError } from "./errors.js";
+import { CallTimeoutError, SecretLostError, TerminalClosedError, UsageError } from "./errors.js";
 
 const PEACEFUL = ["exited", "closed_by_client"];
 
@@ -22,9 +22,13 @@ export async function ticketOf(client: Client, allocation_id: string): Promise<T
     const { ticket = "", websocket_path = "" } = await unwrap(client.POST("/api/v1/allocations/{allocation_id}/terminal-sessions", { params: { path: { allocation_id } }, body: {} }));
     return { ticket, websocket_path };
   };
-  const given = await ask();
-  // one whose answer was lost is not told again when the call is repeated
-  return given.ticket ? given : ask();
+  try {
+    return await ask();
+  } catch (error) {
+    if (!(error instanceof SecretLostError)) throw error;
+    // the answer with the ticket got lost on its way
+    return ask();
+  }
 }
 
 /** Opens WebSockets of the API. */

@@ -1,7 +1,8 @@
 import { inspect } from "node:util";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { ApiError, CallTimeoutError, type Client, idempotencyKey, isTransient, ProtocolError, TransportError, unwrap, UsageError, type WatchStatus } from "../src/index.js";
+import { ApiError, CallTimeoutError, type Client, idempotencyKey, isTransient, ProtocolError, SecretLostError, TransportError, unwrap, UsageError, type WatchStatus } from "../src/index.js";
 import { Client as Plain } from "../src/client.js";
+import { ONCE } from "../src/once.js";
 import { clientFromEnvironment, tokenFile } from "../src/node.js";
 import { Api, allocation, error, lines, TOKEN } from "./server.js";
 
@@ -70,6 +71,25 @@ test("keys are new without crypto.randomUUID too", async () => {
 
 test("a key of one's own is new each time", () => {
   expect(new Set(Array.from({ length: 20 }, idempotencyKey)).size).toBe(20);
+});
+
+test("a secret whose answer was lost is an error that says what to do", async () => {
+  const path = { project_id: "p", service_account_id: "s", organisation_id: "o", api_key_id: "k", webhook_id: "w", node_id: "n", allocation_id: "a" };
+  for (const [template, once] of Object.entries(ONCE)) {
+    const call = (client: Client) => unwrap((client.POST as unknown as (path: string, given: object) => Promise<{ data?: object }>)(template, { params: { path }, body: {} }));
+    api.plays({ body: { id: "x-1", [once.field]: "secret" } });
+    expect(await call(api.client())).toMatchObject({ [once.field]: "secret" });
+    api.seen.length = 0;
+    api.plays({ raw: (response) => response.destroy() }, { body: { id: "x-1", [once.field]: "" } });
+    const problem = await caught(call(api.client()));
+    expect(problem).toBeInstanceOf(SecretLostError);
+    expect(problem).toMatchObject({ answer: { id: "x-1" }, message: expect.stringContaining(`${once.made} x-1`) as string });
+    const keys = api.seen.map(({ headers }) => headers["x-idempotency-key"]);
+    expect([keys.length, new Set([...keys, (problem as SecretLostError).idempotencyKey]).size]).toEqual([2, 1]);
+  }
+  // what does not show it is no error without it
+  api.plays({ body: { id: "x-1", key: "" } });
+  await unwrap(api.client().GET("/api/v1/webhooks/{webhook_id}", { params: { path: { webhook_id: "w" } } }));
 });
 
 test("attempts have an end and the error names the key", async () => {

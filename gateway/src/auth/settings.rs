@@ -67,6 +67,10 @@ pub struct IssuerSettings {
     /// See `admin_acr`; for example `["mfa", "hwk"]`.
     #[serde(default)]
     pub admin_amr: Vec<String>,
+    /// Nobody accepts an invitation whose token has no email address that the issuer says it has verified. Without this, a token
+    /// that names no verified address accepts any invitation whose link its owner has.
+    #[serde(default)]
+    pub require_verified_email: bool,
     /// Days for which a back-channel logout is remembered, at least the longest life of the issuer's tokens.
     #[serde(default = "default_logout_days")]
     pub logout_days: u16,
@@ -99,6 +103,7 @@ impl Default for IssuerSettings {
             endpoint_origins: Vec::new(),
             admin_acr: Vec::new(),
             admin_amr: Vec::new(),
+            require_verified_email: false,
             logout_days: default_logout_days(),
         }
     }

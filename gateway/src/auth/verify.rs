@@ -83,6 +83,7 @@ pub(super) struct Issuer {
     pub(super) clients: Vec<String>,
     admin_acr: Vec<String>,
     admin_amr: Vec<String>,
+    requires_verified_email: bool,
     /// Days for which a logout is remembered.
     pub(super) logout_days: u16,
 }
@@ -200,6 +201,7 @@ impl Verifier {
                 clients: Vec::new(),
                 admin_acr: Vec::new(),
                 admin_amr: Vec::new(),
+                requires_verified_email: false,
                 logout_days: 30,
             };
             // its tokens name its address once it has one; those from before stay good
@@ -218,6 +220,12 @@ impl Verifier {
     /// Whether tokens of an issuer are accepted.
     pub fn trusts(&self, issuer: &str) -> bool {
         self.issuers.values().any(|known| known.name == issuer)
+    }
+
+    /// Whether people of an issuer accept invitations by a verified email address alone.
+    pub fn requires_verified_email(&self, issuer: &str) -> bool {
+        let mut all = self.issuers.values();
+        all.any(|known| known.name == issuer && known.requires_verified_email)
     }
 
     /// Checks a token.
@@ -372,8 +380,15 @@ fn open(settings: &IssuerSettings, meter: &Meter) -> Result<Issuer, IssuerError>
             if url.scheme() != "https" && !loopback {
                 return Err(problem(settings, "has a jwks_url without https"));
             }
+            let refresh = &settings.jwks_refresh;
+            if refresh.expire_seconds > 0.0 && refresh.expire_seconds < refresh.max_age_seconds {
+                return Err(problem(
+                    settings,
+                    "has an expire_seconds below its max_age_seconds",
+                ));
+            }
             let fetches = Fetches::new(meter, &settings.issuer);
-            KeySource::remote(url.clone(), &settings.jwks_refresh, fetches).map_err(keys_error)?
+            KeySource::remote(url.clone(), refresh, fetches).map_err(keys_error)?
         }
         _ => return Err(problem(settings, "needs either jwks_file or jwks_url")),
     };
@@ -386,6 +401,7 @@ fn open(settings: &IssuerSettings, meter: &Meter) -> Result<Issuer, IssuerError>
         clients: settings.clients().cloned().collect(),
         admin_acr: settings.admin_acr.clone(),
         admin_amr: settings.admin_amr.clone(),
+        requires_verified_email: settings.require_verified_email,
         logout_days: settings.logout_days,
     })
 }

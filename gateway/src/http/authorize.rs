@@ -10,6 +10,7 @@ use tonic::Code;
 use uuid::Uuid;
 
 use super::headers;
+use super::rates::Class;
 use crate::app::App;
 use crate::auth::api_keys::{self, ApiKey};
 use crate::auth::second_factor;
@@ -36,6 +37,8 @@ pub struct Attempt<'a> {
     pub project: Option<Uuid>,
     /// It is on something of a project, named or not.
     pub in_a_project: bool,
+    /// With what it counts when it is refused.
+    pub class: Class,
 }
 
 impl<'a> Attempt<'a> {
@@ -72,6 +75,7 @@ impl<'a> Attempt<'a> {
                 .find(|(name, _)| name == "project_id")
                 .and_then(|(_, value)| value.parse().ok()),
             in_a_project: route.group.is_of_a_project(),
+            class: Class::of(route),
         }
     }
 }
@@ -79,7 +83,8 @@ impl<'a> Attempt<'a> {
 /// Who calls, and where policies allow what the route does. A denial of someone who proved who they are is put on record.
 ///
 /// # Errors
-/// 401 without a good credential, 403 for a principal that is not registered or not allowed.
+/// 401 without a good credential, 403 for a principal that is not registered or not allowed, `RATE_LIMITED` for who is refused
+/// too often.
 pub async fn authorize(
     app: &App,
     headers: &HeaderMap,
@@ -101,7 +106,7 @@ pub async fn authorize(
 /// Where policies allow somebody what the route does. A denial is put on record.
 ///
 /// # Errors
-/// 403 for who is not allowed.
+/// 403 for who is not allowed, `RATE_LIMITED` for who is refused too often.
 pub async fn permit(
     app: &App,
     session: &Session,
@@ -114,16 +119,14 @@ pub async fn permit(
     };
     if let Err(error) = second_factor::check(&session.identity, attempt.access.audience) {
         let known = Some(&session.principal);
-        record_denial(&app.pool, known, &session.identity, attempt).await;
-        return Err(error);
+        return Err(deny(app, known, &session.identity, attempt, error).await);
     }
     Ok(grant)
 }
 
 /// The refusal of who proved who they are and is not registered or disabled, put on record.
 pub async fn refuse_unregistered(app: &App, identity: &Identity, attempt: Attempt<'_>) -> ApiError {
-    record_denial(&app.pool, None, identity, attempt).await;
-    unregistered()
+    deny(app, None, identity, attempt, unregistered()).await
 }
 
 /// Who calls, whatever it is for.
@@ -135,7 +138,7 @@ pub async fn authenticate(app: &App, headers: &HeaderMap) -> Result<Arc<Session>
     session.ok_or_else(unregistered)
 }
 
-/// A refusal, put on record.
+/// The refusal of a request that was not counted yet, put on record.
 pub async fn refuse(
     app: &App,
     session: &Session,
@@ -143,11 +146,27 @@ pub async fn refuse(
     refusal: Refusal,
 ) -> ApiError {
     let known = Some(&session.principal);
-    record_denial(&app.pool, known, &session.identity, attempt).await;
-    refusal.into_error()
+    let error = refusal.into_error();
+    deny(app, known, &session.identity, attempt, error).await
 }
 
-/// Puts a refusal on record that the answer itself led to.
+/// Counts a denial and puts it on record. Above the limit there is no record of it, and the answer says so.
+async fn deny(
+    app: &App,
+    known: Option<&Principal>,
+    identity: &Identity,
+    attempt: Attempt<'_>,
+    error: ApiError,
+) -> ApiError {
+    let caller = name_on_record(known, identity);
+    if let Err(limited) = app.rates.count_refused(attempt.class, &caller).await {
+        return limited;
+    }
+    record_denial(&app.pool, known, identity, attempt).await;
+    error
+}
+
+/// Puts a refusal on record of a request that was counted.
 pub async fn record_refusal(app: &App, session: &Session, attempt: Attempt<'_>) {
     let known = session.is_registered().then_some(&session.principal);
     record_denial(&app.pool, known, &session.identity, attempt).await;
@@ -278,6 +297,14 @@ fn challenge(error: ApiError) -> ApiError {
     )
 }
 
+/// The principal, or the identity of who is none.
+fn name_on_record(known: Option<&Principal>, identity: &Identity) -> String {
+    known.map_or_else(
+        || format!("{} {}", identity.issuer, identity.subject),
+        |principal| principal.name.clone(),
+    )
+}
+
 async fn record_denial(
     pool: &PgPool,
     known: Option<&Principal>,
@@ -290,10 +317,7 @@ async fn record_denial(
         request_id,
         ..
     } = attempt;
-    let principal = known.map_or_else(
-        || format!("{} {}", identity.issuer, identity.subject),
-        |principal| principal.name.clone(),
-    );
+    let principal = name_on_record(known, identity);
     let mut detail = serde_json::json!({ "outcome": "denied" });
     if let Some(project) = known.and_then(|principal| attempt.project_of(principal)) {
         detail = audit::in_project(detail, project);

@@ -23,6 +23,7 @@ use super::streamed::{respond, resume};
 use super::subscribe::{self, StreamRequest, own_or_absent};
 use super::{deprecation, headers, reserved};
 use crate::app::App;
+use crate::auth::sessions::Session;
 use crate::contract::deprecation::Deprecation;
 use crate::contract::route::{GATEWAY, Lookup, Route};
 use crate::contract::template::PathVariables;
@@ -121,20 +122,23 @@ async fn try_serve(
     let (session, grant) = authorize(app, &parts.headers, route, attempt).await?;
     served.principal.clone_from(&session.principal.name);
 
-    let idempotency_key = headers::idempotency_key(&parts.headers)?;
     let body = if body.is_end_stream() {
-        Bytes::new()
+        Ok(Bytes::new())
     } else {
         let _on_its_way = app.admission.receive(&session.principal.name)?;
-        read_body(&parts.headers, body, app.body_timeout).await?
+        read_body(&parts.headers, body, app.body_timeout).await
     };
     // only now: a slow body holds nothing that another could need
     held.place = Some(app.admission.run(&session.principal.name)?);
-    let (query, wanted) = match route.http_method == Method::GET && !streams {
-        true => mask::take(parts.uri.query(), &route.method.output())?,
-        false => (parts.uri.query().map(str::to_owned), None),
+    let read = body.and_then(|body| read(parts, route, &path, &body));
+    let Asked {
+        idempotency_key,
+        wanted,
+        mut message,
+    } = match read {
+        Ok(asked) => asked,
+        Err(error) => return Err(counted(app, &session, attempt, error).await),
     };
-    let mut message = bind(route, &path, query.as_deref(), &body)?;
     let attempt = attempt.about(&message);
     let asked = || {
         let caller = &session.principal;
@@ -150,9 +154,11 @@ async fn try_serve(
     }
     let mutation = route.http_method != Method::GET && !route.access.no_effect;
     if mutation && idempotency_key.is_none() && !validate_only(&message) {
-        return Err(headers::idempotency_key_missing());
+        let missing = headers::idempotency_key_missing();
+        return Err(counted(app, &session, attempt, missing).await);
     }
-    let tenant = Tenant::of(&session.principal, &message);
+    let project = grant.counted_project(route, &message);
+    let tenant = Tenant::of(&session.principal, project, &message);
     let cost = class_of(route, &message);
     let principal = &session.principal.name;
     let count = async || app.rates.count(cost, principal, tenant).await;
@@ -231,6 +237,45 @@ async fn try_serve(
     credential::note(app, route, &session, &answer).await?;
     identity::name_projects(app, route, &mut answer).await?;
     Ok(written(&answer, wanted.as_ref()))
+}
+
+/// What a request asks for.
+struct Asked {
+    idempotency_key: Option<String>,
+    /// What of the answer is wanted; all of it when this is none.
+    wanted: Option<Mask>,
+    message: DynamicMessage,
+}
+
+/// Reads what a request asks for.
+///
+/// # Errors
+/// What is wrong with it.
+fn read(
+    parts: &request::Parts,
+    route: &Route,
+    path: &PathVariables,
+    body: &Bytes,
+) -> Result<Asked, ApiError> {
+    let idempotency_key = headers::idempotency_key(&parts.headers)?;
+    let masked = route.http_method == Method::GET && !route.method.is_server_streaming();
+    let (query, wanted) = match masked {
+        true => mask::take(parts.uri.query(), &route.method.output())?,
+        false => (parts.uri.query().map(str::to_owned), None),
+    };
+    let message = bind(route, path, query.as_deref(), body)?;
+    Ok(Asked {
+        idempotency_key,
+        wanted,
+        message,
+    })
+}
+
+/// What is wrong with a request that was not counted yet, or that there were too many.
+async fn counted(app: &App, session: &Session, attempt: Attempt<'_>, error: ApiError) -> ApiError {
+    let whose = &session.principal.name;
+    let counted = app.rates.count_refused(attempt.class, whose).await;
+    counted.err().unwrap_or(error)
 }
 
 fn is_denial(error: &ApiError) -> bool {

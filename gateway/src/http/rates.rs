@@ -19,7 +19,7 @@ use uuid::Uuid;
 use super::admission::refused_counter;
 use crate::contract::route::Route;
 use crate::error::ApiError;
-use crate::policy::{named_organisation, named_project};
+use crate::policy::named_organisation;
 use crate::store::Principal;
 
 /// What is left of the limit that is nearest to its end.
@@ -42,9 +42,9 @@ pub struct RateSettings {
     pub write_per_principal: u32,
     /// Allocations that one principal asks for.
     pub launch_per_principal: u32,
-    /// Reads that name one project.
+    /// Reads in one project: it is named, or the caller's only one.
     pub read_per_project: u32,
-    /// Changes that name one project and are no launches.
+    /// Changes in one project that are no launches.
     pub write_per_project: u32,
     /// Allocations that are asked for in one project.
     pub launch_per_project: u32,
@@ -94,6 +94,15 @@ pub enum Class {
 }
 
 impl Class {
+    /// With what calls of a route count.
+    pub fn of(route: &Route) -> Self {
+        if route.access.action == LAUNCH {
+            return Self::Launch;
+        }
+        let reads = route.http_method == Method::GET || route.access.no_effect;
+        if reads { Self::Read } else { Self::Write }
+    }
+
     fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -111,10 +120,9 @@ pub struct Tenant {
 }
 
 impl Tenant {
-    /// What is named and is not the caller's costs its owners nothing.
-    pub fn of(principal: &Principal, message: &DynamicMessage) -> Self {
-        let named = |found: Option<Result<Uuid, _>>| found.and_then(Result::ok);
-        let of_project = named(named_project(message)).and_then(|project| {
+    /// Those of a request in this project. What is not the caller's costs its owners nothing.
+    pub fn of(principal: &Principal, project: Option<Uuid>, message: &DynamicMessage) -> Self {
+        let of_project = project.and_then(|project| {
             let index = principal.roles.iter().position(|(id, _)| *id == project)?;
             Some((project, principal.owners.get(index).copied()))
         });
@@ -123,7 +131,8 @@ impl Tenant {
             project: of_project.map(|(project, _)| project),
             organisation: organisation
                 .or_else(|| {
-                    named(named_organisation(message))
+                    named_organisation(message)
+                        .and_then(Result::ok)
                         .filter(|id| principal.role_in_organisation(*id).is_some())
                 })
                 .or_else(|| only(principal)),
@@ -273,6 +282,15 @@ impl Rates {
         Err(refusal(&named, index, of, wait, standing))
     }
 
+    /// Counts a request that came to nothing before it was counted: for who made it alone, since for whom else is not known.
+    ///
+    /// # Errors
+    /// `RATE_LIMITED`, as for any other.
+    pub async fn count_refused(&self, class: Class, principal: &str) -> Result<(), ApiError> {
+        let counted = self.count((class, 1), principal, Tenant::default());
+        counted.await.map(|_| ())
+    }
+
     /// Whether a limit that counts for such a request was reached in this second or the one before, by anybody for whom it
     /// counts.
     pub fn was_reached(&self, class: Class, principal: &str, tenant: Tenant) -> bool {
@@ -331,15 +349,15 @@ struct Limit {
 
 /// With what a request counts, and how often.
 pub fn class_of(route: &Route, message: &DynamicMessage) -> (Class, u32) {
-    if route.access.action == LAUNCH {
-        let many = message
-            .get_field_by_name(LAUNCHES)
-            .and_then(|list| list.as_list().map(<[_]>::len));
-        let cost = many.map_or(1, |many| u32::try_from(many).unwrap_or(u32::MAX));
-        return (Class::Launch, cost);
+    let class = Class::of(route);
+    if class != Class::Launch {
+        return (class, 1);
     }
-    let reads = route.http_method == Method::GET || route.access.no_effect;
-    (if reads { Class::Read } else { Class::Write }, 1)
+    let many = message
+        .get_field_by_name(LAUNCHES)
+        .and_then(|list| list.as_list().map(<[_]>::len));
+    let cost = many.map_or(1, |many| u32::try_from(many).unwrap_or(u32::MAX));
+    (class, cost)
 }
 
 /// The fields of draft-ietf-httpapi-ratelimit-headers.
@@ -460,14 +478,18 @@ mod tests {
             (&of_one, "project_id", foreign, tenant(None, Some(one))),
             (&of_one, "organisation_id", foreign, tenant(None, Some(one))),
         ] {
+            let project = (field == "project_id").then_some(id);
             assert_eq!(
-                Tenant::of(principal, &naming(field, id)),
+                Tenant::of(principal, project, &naming(field, id)),
                 wanted,
                 "{field} {id}"
             );
         }
         let nobody = Principal::default();
         let requested = naming("project_id", project);
-        assert_eq!(Tenant::of(&nobody, &requested), Tenant::default());
+        assert_eq!(
+            Tenant::of(&nobody, Some(project), &requested),
+            Tenant::default()
+        );
     }
 }

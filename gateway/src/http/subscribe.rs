@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use prost_reflect::DynamicMessage;
 
-use super::authorize::{Attempt, refuse};
+use super::authorize::{Attempt, record_refusal};
 use super::peer::Peer;
 use super::reach::Outgoing;
 use super::stream::{Subscriber, Subscription};
@@ -105,7 +105,8 @@ pub(super) async fn own_or_absent(
         let found = upstream::call(&app.peers, reader, &message, envelope).await;
         if found.is_ok() {
             let attempt = Attempt::of(route, path, request_id);
-            return refuse(app, session, attempt, refusal).await;
+            record_refusal(app, session, attempt).await;
+            return refusal.into_error();
         }
     }
     error

@@ -41,7 +41,7 @@ pub(super) async fn create(
     let id = match call.begin(&request, id).await? {
         Begun::Replay(made) => made,
         Begun::Fresh(mut tx) => {
-            let Owned { name, .. } = call
+            let Owned { name, role, .. } = call
                 .owned(&mut tx, Of::Project(&request.project_id))
                 .await?;
             let principal = member(&mut tx, project, &request.principal).await?;
@@ -60,7 +60,7 @@ pub(super) async fn create(
                 allocation,
                 principal,
                 permission,
-                creator: &call.principal().name,
+                creator: call.name_for_members(role),
                 expire_time: expire_time.to_sqlx(),
             };
             if !store::insert_allocation_grant(&mut tx, &new).await? {

@@ -43,7 +43,9 @@ pub(super) async fn create(
         Begun::Replay(made) => (made, None),
         Begun::Fresh(mut tx) => {
             let Owned {
-                group, name: owner, ..
+                group,
+                role: own,
+                name: owner,
             } = call.owned(&mut tx, of).await?;
             no_more_than_own(call, &scopes)?;
             for_the_organisation(call, &mut tx, group.id(), &scopes).await?;
@@ -56,7 +58,7 @@ pub(super) async fn create(
                 display_name: &display_name,
                 hash: &key.hash(),
                 scopes: &scopes,
-                creator: &call.principal().name,
+                creator: call.name_for_members(own),
                 expire_time: expire_time.map(ToSqlx::to_sqlx),
                 replaces: None,
             };
@@ -119,7 +121,9 @@ pub(super) async fn rotate(
         Begun::Fresh(mut tx) => {
             // the lock on the project makes two rotations of one key one after the other
             let Owned {
-                group, name: owner, ..
+                group,
+                role: own,
+                name: owner,
             } = call.owned(&mut tx, of).await?;
             let of_account = found_account(&mut tx, group.id(), account).await?;
             let row = found(&mut tx, account, old).await?;
@@ -146,7 +150,7 @@ pub(super) async fn rotate(
                 display_name: &row.display_name,
                 hash: &key.hash(),
                 scopes: &row.scopes,
-                creator: &call.principal().name,
+                creator: call.name_for_members(own),
                 expire_time: expire_time.map(ToSqlx::to_sqlx),
                 replaces: Some(old),
             };

@@ -10,6 +10,7 @@ use sqlx::{PgConnection, Postgres, Transaction};
 use tonic::Code;
 use uuid::Uuid;
 
+use crate::activity::OPERATOR;
 use crate::app::App;
 use crate::auth::sessions::Session;
 use crate::contract::route::Route;
@@ -68,6 +69,15 @@ impl<'a> Call<'a> {
     /// ask for.
     pub(super) fn administers(&self) -> bool {
         self.principal().is_admin() && self.session.identity.second_factor
+    }
+
+    /// How the members of what the caller has this role in read of the caller: who is none and acts by a role on the platform has
+    /// no name there.
+    pub(super) fn name_for_members(&self, role: Option<Role>) -> &str {
+        match self.principal().platform_role {
+            Some(_) if role.is_none() => OPERATOR,
+            _ => &self.principal().name,
+        }
     }
 
     /// Every platform role reads what is anybody's.

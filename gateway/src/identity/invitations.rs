@@ -230,6 +230,16 @@ fn invalid() -> Error {
     .field("token", "must be that of a pending invitation for you")
 }
 
+/// Whatever the invitation is.
+fn unverified() -> Error {
+    Error::new(
+        Code::FailedPrecondition,
+        ErrorReason::InvitationInvalid,
+        "Invitations are accepted by an email address that your identity provider has verified, and your sign-in has none.",
+    )
+    .field("token", "must be used by who has a verified email address")
+}
+
 /// Whoever has the token and the address may know why it is of no use.
 fn void() -> Error {
     Error::new(
@@ -292,6 +302,10 @@ pub(super) async fn accept(
     let display_name = parse::display_name_or(&request.display_name, "")?;
     if call.principal().kind != store::PrincipalKind::User {
         return Err(invalid());
+    }
+    // said before anything is looked for, so that it tells nothing of the invitation
+    if identity.email.is_none() && call.app.verifier.requires_verified_email(&identity.issuer) {
+        return Err(unverified());
     }
     let mut tx = call.app.pool.begin().await?;
     let found = store::invitation_of_token(&mut tx, &hash(&request.token)).await?;

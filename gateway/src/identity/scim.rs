@@ -242,6 +242,7 @@ pub(super) async fn create(
         Begun::Fresh(mut tx) => {
             let owned = call.owned(&mut tx, of).await?;
             call.may_give(&owned, role)?;
+            let creator = call.name_for_members(owned.role);
             let Owned {
                 group: organisation,
                 name,
@@ -256,7 +257,6 @@ pub(super) async fn create(
                 .ok_or_else(|| unknown(FIELD, "project of the organisation"))?;
             not_closed(project.state())?;
             let ids = (of_group.id, project.id);
-            let creator = &call.principal().name;
             if !store::insert_mapping(&mut tx, id, ids, role, creator).await? {
                 return Err(taken(FIELD, "is one that the group is mapped on already"));
             }

@@ -32,6 +32,7 @@ pub(super) async fn create(
         Begun::Fresh(mut tx) => {
             let owned = call.owned(&mut tx, of).await?;
             call.may_give(&owned, role)?;
+            let creator = call.name_for_members(owned.role);
             let Owned {
                 group, name: owner, ..
             } = owned;
@@ -46,7 +47,7 @@ pub(super) async fn create(
                 issuer: &issuer_of(call.app.cell),
                 description: &description,
                 role,
-                creator: &call.principal().name,
+                creator,
             };
             if !store::insert_service_account(&mut tx, &new).await? {
                 return Err(taken(

@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use super::call::{Begun, Call, Of, known_id, unknown};
 use super::{parse, wire};
+use crate::activity::OPERATOR;
 use crate::store::{self, DeliveryRow, Group, NewWebhook, Role, WebhookRow};
 use crate::webhooks::message::{digested, message};
 use crate::webhooks::secret::Secret;
@@ -89,7 +90,7 @@ async fn create(
                 event_types: &event_types,
                 description: &description,
                 secret: &sealed,
-                creator: &call.principal().name,
+                creator: call.name_for_members(owned.role),
             };
             store::insert_webhook(&mut tx, &new).await?;
             // of the URL its host alone: what follows may be a secret
@@ -186,7 +187,7 @@ pub(super) async fn update(
 ) -> Result<pb::Webhook> {
     let id = known_id(&request.webhook_id, webhook_unknown)?;
     if let Begun::Fresh(mut tx) = call.begin(&request, id).await? {
-        let row = writable(call, &mut tx, id).await?;
+        let (row, role) = writable(call, &mut tx, id).await?;
         etag::check(&request.etag, &row.version.to_string())?;
         let url = match &request.url {
             Some(url) => address::parse(url, call.app.webhooks.allow_insecure)?.to_string(),
@@ -204,7 +205,10 @@ pub(super) async fn update(
         store::update_webhook(&mut tx, id, changed).await?;
         match request.disabled {
             Some(true) => {
-                let reason = format!("{} disabled it.", call.principal().name);
+                let reason = match call.name_for_members(role) {
+                    OPERATOR => "An operator disabled it.".to_owned(),
+                    name => format!("{name} disabled it."),
+                };
                 store::disable_webhook(&mut tx, id, &reason).await?;
             }
             Some(false) => store::enable_webhook(&mut tx, id).await?,
@@ -226,7 +230,7 @@ pub(super) async fn delete(
 ) -> Result<pb::DeleteWebhookResponse> {
     let id = known_id(&request.webhook_id, webhook_unknown)?;
     if let Begun::Fresh(mut tx) = call.begin(&request, id).await? {
-        let row = writable(call, &mut tx, id).await?;
+        let (row, _) = writable(call, &mut tx, id).await?;
         etag::check(&request.etag, &row.version.to_string())?;
         store::delete_webhook(&mut tx, id).await?;
         let detail = json!({ "of": row.group.id() });
@@ -255,7 +259,7 @@ pub(super) async fn rotate_secret(
     }
     let mut secret = None;
     if let Begun::Fresh(mut tx) = call.begin(&request, id).await? {
-        let row = writable(call, &mut tx, id).await?;
+        let (row, _) = writable(call, &mut tx, id).await?;
         etag::check(&request.etag, &row.version.to_string())?;
         let (new, sealed) = new_secret(call, id)?;
         store::rotate_webhook_secret(&mut tx, id, &sealed, overlap.as_secs_f64()).await?;
@@ -279,7 +283,7 @@ pub(super) async fn ping(
     let id = match call.begin(&request, id).await? {
         Begun::Replay(made) => made,
         Begun::Fresh(mut tx) => {
-            let row = writable(call, &mut tx, webhook).await?;
+            let (row, _) = writable(call, &mut tx, webhook).await?;
             enabled(&row)?;
             let body = events::ping(&webhook.to_string(), proto_time(Timestamp::now()));
             store::insert_ping(&mut tx, id, webhook, events::PING, &body).await?;
@@ -333,7 +337,7 @@ pub(super) async fn redeliver(
     let webhook = known_id(&request.webhook_id, webhook_unknown)?;
     let id = known_id(&request.delivery_id, delivery_unknown)?;
     if let Begun::Fresh(mut tx) = call.begin(&request, id).await? {
-        let row = writable(call, &mut tx, webhook).await?;
+        let (row, _) = writable(call, &mut tx, webhook).await?;
         enabled(&row)?;
         let found = store::find_delivery(&mut tx, webhook, id).await?;
         let before = delivery(found.ok_or_else(delivery_unknown)?);
@@ -373,12 +377,12 @@ async fn readable(call: &Call<'_>, conn: &mut PgConnection, given: &str) -> Resu
     Ok(row)
 }
 
-/// A webhook whose owner calls, locked as it is then.
+/// A webhook whose owner calls, locked as it is then, and the caller's role in what it is of.
 async fn writable(
     call: &Call<'_>,
     tx: &mut Transaction<'static, Postgres>,
     id: Uuid,
-) -> Result<WebhookRow> {
+) -> Result<(WebhookRow, Option<Role>)> {
     let row = store::find_webhook(tx, id).await?;
     let row = row.ok_or_else(webhook_unknown)?;
     let target = row.group.id().to_string();
@@ -386,9 +390,9 @@ async fn writable(
         Group::Organisation(_) => Of::Organisation(&target),
         Group::Project(_) => Of::Project(&target),
     };
-    call.owned(tx, of).await.map_err(hidden)?;
+    let role = call.owned(tx, of).await.map_err(hidden)?.role;
     let row = store::lock_webhook(tx, id).await?;
-    row.ok_or_else(webhook_unknown)
+    Ok((row.ok_or_else(webhook_unknown)?, role))
 }
 
 /// Of what the caller cannot see there is no webhook either.

@@ -125,7 +125,7 @@ pub(super) fn invitation(row: InvitationRow) -> pb::Invitation {
         role: role(Some(row.role)).into(),
         state: state.into(),
         token: String::new(),
-        inviter: row.inviter,
+        inviter: row.shown_inviter,
         accepted_by: row.accepted_by.map(|(_, name)| name).unwrap_or_default(),
         create_time: time(row.create_time),
         expire_time: time(row.expire_time),

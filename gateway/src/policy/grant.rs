@@ -216,6 +216,16 @@ impl Grant {
         }
     }
 
+    /// The project for whose rates a request counts: that of its allocation grant, the one that it names or, on something of a
+    /// project, the only one in which the caller may do this.
+    pub fn counted_project(&self, route: &Route, message: &DynamicMessage) -> Option<Uuid> {
+        let granted = self.granted_project(message);
+        granted.or_else(|| match named_project(message) {
+            None if route.group.is_of_a_project() => self.only_project(),
+            named => named.and_then(Result::ok),
+        })
+    }
+
     /// The project, when there is only one.
     pub fn only_project(&self) -> Option<Uuid> {
         match self.projects.as_slice() {

@@ -319,12 +319,12 @@ async fn try_serve(
     if !target.methods().contains(&parts.method) {
         return Err(wrong_method(&parts.method, target.methods()));
     }
-    let action = if target.reads(&parts.method) {
-        READ
+    let (action, class) = if target.reads(&parts.method) {
+        (READ, Class::Read)
     } else {
-        WRITE
+        (WRITE, Class::Write)
     };
-    let organisation = permit(app, &session, action, request_id).await?;
+    let organisation = permit(app, &session, (action, class), request_id).await?;
     let body = if body.is_end_stream() {
         Value::Null
     } else {
@@ -332,11 +332,6 @@ async fn try_serve(
         read(&collect(body, app.body_timeout).await?, &parts.headers)?
     };
     held.place = Some(app.admission.run(&session.principal.name)?);
-    let class = if action == READ {
-        Class::Read
-    } else {
-        Class::Write
-    };
     let counted = (app.rates).count((class, 1), &session.principal.name, organisation.into());
     *standing = counted.await?;
     let base = base(app, parts);
@@ -382,8 +377,13 @@ async fn try_serve(
     }
 }
 
-/// The organisation whose people and groups the caller may keep. A denial is put on record.
-async fn permit(app: &App, session: &Session, action: &str, request_id: &str) -> Result<Uuid> {
+/// The organisation whose people and groups the caller may keep. A denial is counted, and put on record.
+async fn permit(
+    app: &App,
+    session: &Session,
+    (action, class): (&str, Class),
+    request_id: &str,
+) -> Result<Uuid> {
     let principal = &session.principal;
     let home = {
         let mut conn = app.pool.acquire().await?;
@@ -415,7 +415,9 @@ async fn permit(app: &App, session: &Session, action: &str, request_id: &str) ->
         request_id,
         project: None,
         in_a_project: false,
+        class,
     };
+    app.rates.count_refused(class, &principal.name).await?;
     record_refusal(app, session, attempt).await;
     Err(ScimError::forbidden(
         "SCIM needs an API key with the scope scim, of a service account of the organisation.",

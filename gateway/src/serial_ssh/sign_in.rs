@@ -121,7 +121,8 @@ impl Client<'_> {
         if let Err(refusal) = grant.check(&message) {
             return Err(refuse(app, &session, attempt, refusal).await.into());
         }
-        let tenant = Tenant::of(&session.principal, &message);
+        let project = grant.counted_project(route, &message);
+        let tenant = Tenant::of(&session.principal, project, &message);
         let cost = class_of(route, &message);
         app.rates
             .count(cost, &session.principal.name, tenant)

@@ -26,6 +26,8 @@ pub struct InvitationRow {
     pub role: Role,
     /// Principal who invited.
     pub inviter: String,
+    /// How members read of that one.
+    pub shown_inviter: String,
     /// When it was made.
     pub create_time: Timestamp,
     /// When it ends.
@@ -59,6 +61,13 @@ pub struct NewInvitation<'a> {
 
 const SELECT: &str =
     "SELECT i.*, p.name AS accepted_name,
+            -- who has a role on the platform and is no member has no name among the members; the check of the sender needs it
+            CASE WHEN EXISTS (
+                SELECT FROM principals s
+                 WHERE s.name = i.inviter AND s.platform_role IS NOT NULL
+                   AND NOT EXISTS (SELECT FROM memberships m WHERE m.principal_id = s.id AND m.project_id = i.project_id)
+                   AND NOT EXISTS (SELECT FROM organisation_memberships m WHERE m.principal_id = s.id AND m.organisation_id = o.id))
+                 THEN 'operator' ELSE i.inviter END AS shown_inviter,
             CASE WHEN i.accept_time IS NOT NULL THEN 'accepted' WHEN i.revoke_time IS NOT NULL THEN 'revoked'
                  WHEN i.expire_time <= clock_timestamp() THEN 'expired' ELSE 'pending' END AS state,
             concat_ws('/', o.slug, j.slug) AS target,
@@ -91,6 +100,7 @@ fn read(row: &PgRow) -> sqlx::Result<InvitationRow> {
         email: row.try_get("email")?,
         role: decode(row, "role", Role::parse)?,
         inviter: row.try_get("inviter")?,
+        shown_inviter: row.try_get("shown_inviter")?,
         create_time: row.try_get("create_time")?,
         expire_time: row.try_get("expire_time")?,
         state: decode(row, "state", InvitationState::parse)?,
@@ -232,7 +242,7 @@ pub static INVITATIONS: Catalog = Catalog {
             Kind::OneOf(&["pending", "accepted", "revoked", "expired"]),
             "listed.state",
         ),
-        Field::sortable("inviter", Kind::Text, "listed.inviter"),
+        Field::sortable("inviter", Kind::Text, "listed.shown_inviter"),
         Field::new("accepted_by", Kind::Text, "listed.accepted_name"),
         Field::sortable("create_time", Kind::Time, "listed.create_time"),
         Field::sortable("expire_time", Kind::Time, "listed.expire_time"),

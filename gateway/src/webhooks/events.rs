@@ -70,9 +70,10 @@ pub fn parse_types(given: &[String]) -> Result<Vec<String>> {
     }
     for (index, one) in given.iter().enumerate() {
         if !EVENT_TYPES.iter().any(|known| known.name == one) {
+            let known: Vec<&str> = EVENT_TYPES.iter().map(|known| known.name).collect();
             return Err(Error::invalid(
                 format!("event_types[{index}]"),
-                "must be a type of the event reference, for example \"allocation.active\"",
+                format!("must be one of {}", known.join(", ")),
             ));
         }
     }
@@ -232,6 +233,11 @@ mod tests {
             &[""],
         ] {
             assert!(parse(bad).is_err(), "{bad:?}");
+        }
+        let refused = parse(&["allocation.x"]).expect_err("no type");
+        let rule = &refused.fields()[0].1;
+        for known in EVENT_TYPES {
+            assert!(rule.contains(known.name), "{rule}");
         }
     }
 

@@ -303,3 +303,95 @@ async fn the_activity_of_a_project_is_read_by_an_index() {
     .expect("a plan");
     assert!(plan.join("\n").contains("audit_project"), "{plan:?}");
 }
+
+/// Nor where something says who made it, or why it is disabled. A member keeps the name, whatever role that one has on the platform.
+#[tokio::test]
+async fn p10_members_do_not_read_which_operator_made_something() {
+    let (world, _) = start().await;
+    // runs the platform, and belongs to nothing
+    world.users(&["root"]).await;
+    sqlx::query("UPDATE principals SET platform_role = 'admin' WHERE name = 'user:root'")
+        .execute(&world.pool().await)
+        .await
+        .expect("an administrator");
+    let project = &world.seeded.project_id.to_string();
+    let of_project = format!("/api/v1/projects/{project}");
+    let webhooks = format!("{of_project}/webhooks");
+    let hook = json!({ "url": "https://hooks.example.com/x" });
+    let grant = json!({
+        "allocation_id": Uuid::from_u128(0x71), "principal": "user:olga", "permission": "terminal",
+    });
+    let things = [
+        (webhooks.clone(), hook, "creator", "webhooks"),
+        (
+            format!("{of_project}/service-accounts"),
+            json!({ "slug": "ci", "role": "viewer" }),
+            "creator",
+            "service_accounts",
+        ),
+        (
+            format!("{of_project}/invitations"),
+            json!({ "email": "eve@example.com", "role": "viewer" }),
+            "inviter",
+            "invitations",
+        ),
+        (
+            format!("{of_project}/allocation-grants"),
+            grant,
+            "creator",
+            "allocation_grants",
+        ),
+    ];
+    for (target, body, field, list) in &things {
+        world.made("root", target, body.clone()).await;
+        let (status, seen) = world.get("olga", target).await;
+        assert_eq!(status, 200, "{seen}");
+        assert_eq!(seen[list][0][field], "operator", "{list}: {seen}");
+        // nor is the name found by a filter
+        let guess = format!("{target}?filter={field}%20%3D%20%22user:root%22");
+        let (status, seen) = world.get("olga", &guess).await;
+        assert_eq!((status, &seen[list]), (200, &json!([])), "{list}: {seen}");
+    }
+    let (_, accounts) = world
+        .get("olga", &format!("{of_project}/service-accounts"))
+        .await;
+    let account = accounts["service_accounts"][0]["id"]
+        .as_str()
+        .expect("an id");
+    let keys = format!("{of_project}/service-accounts/{account}/api-keys");
+    world
+        .made("root", &keys, json!({ "scopes": ["read"] }))
+        .await;
+    let (_, seen) = world.get("olga", &keys).await;
+    assert_eq!(seen["api_keys"][0]["creator"], "operator", "{seen}");
+
+    let (_, seen) = world.get("olga", &webhooks).await;
+    let id = seen["webhooks"][0]["id"].as_str().expect("an id");
+    let one = format!("/api/v1/webhooks/{id}");
+    for (subject, reason) in [
+        ("root", "An operator disabled it."),
+        ("olga", "user:olga disabled it."),
+    ] {
+        for disabled in [true, false] {
+            let change = json!({ "disabled": disabled });
+            let (status, body) = world.send(subject, Method::PATCH, &one, change).await;
+            assert_eq!(status, 200, "{body}");
+            if disabled {
+                let (_, seen) = world.get("olga", &one).await;
+                assert_eq!(seen["disable_reason"], reason, "{seen}");
+            }
+        }
+    }
+
+    // as a member it has a name
+    world.member(project, "root", "owner").await;
+    world
+        .made(
+            "root",
+            &webhooks,
+            json!({ "url": "https://hooks.example.com/y" }),
+        )
+        .await;
+    let (_, seen) = world.get("olga", &webhooks).await;
+    assert_eq!(seen["webhooks"][1]["creator"], "user:root", "{seen}");
+}

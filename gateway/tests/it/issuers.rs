@@ -1,4 +1,6 @@
 //! Issuers besides the embedded one: keys from a file, keys from an address, settings that are refused.
+use std::time::Duration;
+
 use axum::Router;
 use axum::routing::get;
 use futures::FutureExt as _;
@@ -281,6 +283,42 @@ async fn an_issuer_that_hangs_keeps_no_reader_waiting() {
         assert!(matches!(refused, KeysError::Outdated), "{refused}");
     }
     assert_eq!(*issuer.requested.borrow(), 2, "one attempt at a time");
+}
+
+/// A key that the issuer has withdrawn is not in the last set for ever.
+#[tokio::test]
+async fn a_set_that_is_too_old_is_used_no_more_where_the_settings_say_so() {
+    let (_, keys) = es256("k1");
+    let mut issuer = Hanging::start(&keys).await;
+    let expiring = RefreshSettings {
+        max_age_seconds: 0.1,
+        expire_seconds: 2.0,
+        ..eager()
+    };
+    let source = issuer.source(&expiring);
+    assert!(source.find(Some("k1")).await.expect("fetched").is_some());
+    issuer.until_asked(2).await;
+    let expired = async {
+        while source.find(Some("k1")).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        source.find(Some("k1")).await.expect_err("too old")
+    };
+    let refused = tokio::time::timeout(Duration::from_secs(30), expired).await;
+    let refused = refused.expect("it ends");
+    assert!(matches!(refused, KeysError::Expired), "{refused}");
+    // it would be too old before it is fetched again
+    let odd = IssuerSettings {
+        jwks_url: Some(issuer.url.clone()),
+        jwks_refresh: RefreshSettings {
+            expire_seconds: 60.0,
+            ..RefreshSettings::default()
+        },
+        ..settings()
+    };
+    let refused = Verifier::new(&[odd], None, &opentelemetry::global::meter("test"));
+    let refused = refused.expect_err("below max_age_seconds").to_string();
+    assert!(refused.contains("expire_seconds"), "{refused}");
 }
 
 /// The rate of served requests does not fall: all of them are answered while one attempt to fetch keys hangs.

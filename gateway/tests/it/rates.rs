@@ -6,7 +6,7 @@ use reqwest::{Method, Response};
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::world::{World, answer, detail, reason};
+use crate::world::{ISSUER, World, answer, detail, reason};
 
 /// Milliseconds for Redis, which answers here, on a machine however busy.
 const PATIENT: u32 = 20_000;
@@ -175,6 +175,92 @@ async fn launches_of_a_project_are_counted_one_by_one_and_its_own_alone() {
         let requested = json!({ "project_id": foreign, "allocations": [one("d")] });
         let (status, body) = launch(requested).await;
         assert_ne!(status, 429, "{body}");
+    }
+}
+
+/// A service takes the only project of who names none, and so does the limit.
+#[tokio::test]
+async fn what_names_no_project_counts_for_the_only_one() {
+    let redis = redis().await;
+    let world = world(&redis).await;
+    let mut answers = Vec::new();
+    for name in ["a", "b", "c"] {
+        let request = world
+            .http
+            .post(world.url("/api/v1/allocations"))
+            .bearer_auth(world.token("demo"))
+            .header("x-idempotency-key", Uuid::new_v4().to_string())
+            .json(&json!({ "name": name, "region_code": "r", "sku": "s", "gpu_count": 1, "image": "i", "ssh_public_keys": ["k"] }));
+        answers.push(answer(request.send().await.expect("answer")).await);
+    }
+    let statuses: Vec<u16> = answers.iter().map(|(status, _)| *status).collect();
+    assert_eq!(statuses, [200, 200, 429], "{answers:?}");
+    let limit = &detail(&answers[2].1, "ErrorInfo")["metadata"]["limit"];
+    assert_eq!(limit, "launch_per_project");
+}
+
+/// What is refused before it is counted as a request is counted all the same: of a principal, of an identity that is none here, of
+/// SCIM, and of what cannot be read. Above the limit nothing is put on record.
+#[tokio::test]
+async fn who_is_refused_again_and_again_is_limited_and_leaves_few_records() {
+    const TRIES: usize = 12;
+    let world = World::start_with(|config, _| {
+        config.rates.read_per_principal = 6;
+        config.rates.launch_per_principal = 6;
+    })
+    .await;
+    world.users(&["nora", "nils", "nina", "nick"]).await;
+    let project = world.seeded.project_id.to_string();
+    world.member(&project, "nick", "viewer").await;
+    world.member(&project, "nina", "member").await;
+    let launches = "/api/v1/allocations";
+    let identity = format!("{ISSUER} stranger");
+    // one of operators, one of nobody's, one of SCIM, one that the role lacks, and one that cannot be read
+    let own = json!({ "project_id": project, "name": "a" });
+    let unread = json!({ "no_such_field": 1 });
+    for (subject, name, target, body, first) in [
+        (
+            "nora",
+            "user:nora",
+            "/api/v1/admin/allocations/a1",
+            None,
+            403,
+        ),
+        ("stranger", &*identity, "/api/v1/organisations", None, 403),
+        ("nils", "user:nils", "/scim/v2/Users", None, 403),
+        ("nick", "user:nick", launches, Some(&own), 403),
+        ("nina", "user:nina", launches, Some(&unread), 400),
+    ] {
+        let mut refused = 0;
+        let mut limited = 0;
+        for _ in 0..TRIES {
+            let request = match body {
+                Some(body) => world.http.post(world.url(target)).json(body),
+                None => world.http.get(world.url(target)),
+            };
+            let request = request
+                .bearer_auth(world.token(subject))
+                .header("x-idempotency-key", Uuid::new_v4().to_string());
+            let response = request.send().await.expect("answer");
+            if response.status() == 429 {
+                assert!(!header(&response, "retry-after").is_empty(), "{name}");
+                limited += 1;
+            } else {
+                assert_eq!(response.status(), first, "{name}");
+                refused += 1;
+            }
+        }
+        // a slow machine gets some of the next minute
+        assert!(refused >= 6 && limited >= 3, "{name}: {refused} {limited}");
+        let rows: i64 = sqlx::query_scalar(
+            "SELECT count(*) FROM audit WHERE principal = $1 AND detail ->> 'outcome' = 'denied'",
+        )
+        .bind(name)
+        .fetch_one(&world.pool().await)
+        .await
+        .expect("audit");
+        let wanted = if first == 403 { refused } else { 0 };
+        assert_eq!(rows, wanted, "{name}");
     }
 }
 

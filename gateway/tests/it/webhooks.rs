@@ -10,6 +10,7 @@ use axum::response::Redirect;
 use axum::routing::{get, post};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use gpuaas_gateway::webhooks::events::EVENT_TYPES;
 use gpuaas_proto::gpuaas::internal::events::v1::Event;
 use http::{HeaderMap, StatusCode};
 use prost_types::value::Kind;
@@ -759,4 +760,21 @@ async fn nothing_is_delivered_for_a_project_that_was_closed() {
     let (status, body) = change(&world, Method::PATCH, &target(&made), enable).await;
     assert_ne!(status, 200, "{body}");
     assert_eq!(left().await, ended);
+}
+
+/// The command line takes the types that the API takes, and names them.
+#[test]
+fn the_command_line_names_every_event_type() {
+    let command = gpuaas_cli::command();
+    let of_webhooks = command.find_subcommand("webhook").expect("webhook");
+    for verb in ["create", "update"] {
+        let verb = of_webhooks.find_subcommand(verb).expect("a verb");
+        let mut all = verb.get_arguments();
+        let events = all.find(|one| one.get_id() == "events").expect("--event");
+        let named = events.get_possible_values();
+        let named: Vec<&str> = named.iter().map(|one| one.get_name()).collect();
+        let known = EVENT_TYPES.iter().map(|known| known.name);
+        let known: Vec<&str> = std::iter::once("*").chain(known).collect();
+        assert_eq!(named, known);
+    }
 }

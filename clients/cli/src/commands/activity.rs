@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Session;
 use super::admin::moment;
-use super::select::Selected;
+use super::select::SelectedOf;
 use super::whose::Of;
 use crate::failure::Failure;
 use crate::fit::short;
@@ -38,7 +38,7 @@ pub struct Flags {
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
     #[command(flatten)]
-    selected: Selected,
+    selected: SelectedOf<ListActivitiesRequest>,
     #[command(flatten)]
     of: Of,
 }

@@ -6,10 +6,10 @@ use gpuaas_proto::gpuaas::identity::v1::{
 use gpuaas_proto::json::Enumeration as _;
 use jiff::{SignedDuration, Timestamp};
 
-use super::Session;
 use super::launch::{parse_deadline, parse_length};
-use super::select::Selected;
+use super::select::{Selected, SelectedOf};
 use super::service_accounts::{Account, Found};
+use super::{Session, shown_once};
 use crate::api::Answer;
 use crate::failure::Failure;
 use crate::output::{Moment, print_json, print_table, span_of, stamp, time, word};
@@ -25,7 +25,7 @@ pub enum Command {
         #[command(flatten)]
         account: Account,
         #[command(flatten)]
-        selected: Selected,
+        selected: SelectedOf<ListApiKeysRequest>,
     },
     /// Create an API key. It is printed once, alone on standard output, also with --quiet.
     Create {
@@ -48,6 +48,10 @@ pub enum Command {
         /// How long the old key stays valid, such as 1h [default: 1d].
         #[arg(long, value_name = "TIME", value_parser = parse_length)]
         overlap: Option<SignedDuration>,
+        /// When the new key expires, such as 90d or 2027-01-31T12:00:00Z [default: after as long as the old one was meant to
+        /// live].
+        #[arg(long, value_name = "TIME", value_parser = parse_deadline)]
+        expires: Option<Timestamp>,
     },
     /// Refuse keys, and the tokens that they were exchanged for, for good.
     Disable {
@@ -86,7 +90,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             expires,
             name,
         } => {
-            let Found { project, id, .. } = account.find(session).await?;
+            let Found { project, id, slug } = account.find(session).await?;
             let scope = |word: &String| ApiKeyScope::of_word(word).unwrap_or_default().into();
             let request = CreateApiKeyRequest {
                 project_id: project,
@@ -95,9 +99,14 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
                 scopes: scopes.iter().map(scope).collect(),
                 expire_time: expires.map(stamp),
             };
-            made(session, &session.api.apply(&request, &session.key).await?)
+            let answer = session.api.apply(&request, &session.key).await?;
+            made(session, &answer, &slug)
         }
-        Command::Rotate { key, overlap } => {
+        Command::Rotate {
+            key,
+            overlap,
+            expires,
+        } => {
             let account = key.account.find(session).await?;
             let all = keys(session, &account, &Selected::default()).await?;
             let found = find(&all.message.api_keys, &account, &key.key)?;
@@ -106,9 +115,10 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
                 service_account_id: account.id,
                 api_key_id: found.id,
                 overlap: overlap.map(span_of),
-                ..RotateApiKeyRequest::default()
+                expire_time: expires.map(stamp),
             };
-            made(session, &session.api.apply(&request, &session.key).await?)
+            let answer = session.api.apply(&request, &session.key).await?;
+            made(session, &answer, &account.slug)
         }
         Command::Disable {
             account,
@@ -176,16 +186,14 @@ fn find(all: &[ApiKey], account: &Found, given: &str) -> Result<ApiKey, Failure>
 }
 
 /// Prints a new key, alone, so that it can go into a file or a secret store.
-fn made(session: &Session, answer: &Answer<ApiKey>) -> Result<(), Failure> {
+fn made(session: &Session, answer: &Answer<ApiKey>, account: &str) -> Result<(), Failure> {
+    let ApiKey { id, key, .. } = &answer.message;
+    shown_once(key, &format!("API key {id}"), || {
+        format!("gpuaas api-key rotate {account} {id}")
+    })?;
     if session.whole() {
         print_json(&answer.json);
         return Ok(());
-    }
-    let key = &answer.message.key;
-    if key.is_empty() {
-        return Err(Failure::Usage(
-            "this idempotency key was used before; its API key is not shown again".to_owned(),
-        ));
     }
     note!("This key is shown once. Keep it where only the program can read it.");
     say!("{key}");

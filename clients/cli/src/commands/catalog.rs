@@ -7,7 +7,7 @@ use gpuaas_proto::gpuaas::scheduler::v1::{
 };
 
 use super::Session;
-use super::select::Selected;
+use super::select::{Selected, SelectedOf};
 use crate::api::{Answer, Api};
 use crate::api_failure::ApiFailure;
 use crate::failure::Failure;
@@ -131,7 +131,7 @@ pub struct ImageFlags {
     #[arg(long)]
     sku: Option<String>,
     #[command(flatten)]
-    selected: Selected,
+    selected: SelectedOf<ListImagesRequest>,
 }
 
 /// `images`.

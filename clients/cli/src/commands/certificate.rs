@@ -5,7 +5,7 @@ use gpuaas_proto::gpuaas::allocation::v1::{ListWipeCertificatesRequest, WipeCert
 use serde_json::{Value, json};
 
 use super::Session;
-use super::select::Selected;
+use super::select::SelectedOf;
 use crate::allocation::AllocationRef;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, time};
@@ -15,7 +15,7 @@ pub struct Flags {
     #[command(flatten)]
     of: AllocationRef,
     #[command(flatten)]
-    selected: Selected,
+    selected: SelectedOf<ListWipeCertificatesRequest>,
     #[command(flatten)]
     save: Save,
 }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use super::Session;
 use super::launch::parse_deadline;
-use super::select::Selected;
+use super::select::{Selected, SelectedOf};
 use super::whose::Of;
 use crate::allocation::{Among, resolve};
 use crate::api::Answer;
@@ -28,7 +28,7 @@ pub enum Command {
         #[command(flatten)]
         of: Of,
         #[command(flatten)]
-        selected: Selected,
+        selected: SelectedOf<ListAllocationGrantsRequest>,
     },
     /// Grant a member of the project access to one allocation.
     #[command(visible_alias = "create")]

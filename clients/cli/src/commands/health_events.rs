@@ -2,7 +2,7 @@
 use gpuaas_proto::gpuaas::scheduler::v1::ListHealthEventsRequest;
 
 use super::Session;
-use super::select::Selected;
+use super::select::SelectedOf;
 use crate::allocation::{self, Among};
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, time, word};
@@ -17,7 +17,7 @@ pub struct Flags {
     #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
     #[command(flatten)]
-    selected: Selected,
+    selected: SelectedOf<ListHealthEventsRequest>,
 }
 
 /// Runs it.

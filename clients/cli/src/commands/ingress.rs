@@ -12,7 +12,7 @@ use jiff::Timestamp;
 
 use super::Session;
 use super::launch::parse_deadline;
-use super::select::Selected;
+use super::select::{Selected, SelectedOf};
 use crate::allocation::AllocationRef;
 use crate::api::Answer;
 use crate::failure::Failure;
@@ -53,7 +53,7 @@ pub enum Command {
         #[command(flatten)]
         of: AllocationRef,
         #[command(flatten)]
-        selected: Selected,
+        selected: SelectedOf<ListIngressMappingsRequest>,
     },
     /// Close a port again, open connections included.
     Delete {

@@ -2,7 +2,7 @@
 use gpuaas_proto::gpuaas::allocation::v1::{AllocationState, ListAllocationsRequest};
 
 use super::Session;
-use super::select::Selected;
+use super::select::SelectedOf;
 use crate::allocation::{label_of, queue_text, status_text};
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, time};
@@ -16,7 +16,7 @@ pub struct Flags {
     #[command(flatten)]
     project: Which,
     #[command(flatten)]
-    selected: Selected,
+    selected: SelectedOf<ListAllocationsRequest>,
 }
 
 /// Runs it.

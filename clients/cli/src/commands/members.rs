@@ -12,9 +12,9 @@ use gpuaas_proto::gpuaas::identity::v1::{
 use gpuaas_proto::json::Enumeration as _;
 use serde_json::{Value, json};
 
-use super::Session;
-use super::select::Selected;
+use super::select::{Selected, SelectedOf};
 use super::whose::{Owner, Whose, about};
+use super::{Session, shown_once};
 use crate::api::Answer;
 use crate::api_failure::ApiFailure;
 use crate::failure::Failure;
@@ -36,7 +36,7 @@ pub enum Command {
         #[command(flatten)]
         of: Whose,
         #[command(flatten)]
-        selected: Selected,
+        selected: SelectedOf<ListProjectMembersRequest>,
     },
     /// Add a principal of the organisation as a member of it or of one of its projects. Invite people who are not in the organisation.
     Add {
@@ -68,7 +68,8 @@ pub enum Command {
     },
     /// Invite somebody by email. The token is printed once; send it to them.
     Invite {
-        /// Email address; only who signs in with it can accept.
+        /// Email address. Where the identity provider tells a verified address, it must be this one; where it tells none, whoever
+        /// has the link can accept.
         email: String,
         /// Role.
         #[arg(long, default_value = "member", value_parser = ROLES)]
@@ -81,7 +82,7 @@ pub enum Command {
         #[command(flatten)]
         of: Whose,
         #[command(flatten)]
-        selected: Selected,
+        selected: SelectedOf<ListProjectInvitationsRequest>,
     },
     /// Revoke an invitation.
     Revoke {
@@ -239,22 +240,15 @@ async fn accept(session: &Session) -> Result<(), Failure> {
 /// The answer to an invitation. The token is the one thing that must be printed: nobody sees it again. For a script it is the
 /// link alone.
 fn invited(session: &Session, answer: &Answer<Invitation>, email: &str) -> Result<(), Failure> {
+    let Invitation { id, token, .. } = &answer.message;
+    shown_once(token, &format!("invitation {id} of {email}"), || {
+        format!("gpuaas member revoke {id}, then invite again")
+    })?;
     if session.whole() {
         print_json(&answer.json);
         return Ok(());
     }
-    let token = &answer.message.token;
     let is_script = session.json();
-    if token.is_empty() {
-        let sentence = format!(
-            "{email} was invited before with this idempotency key; the token is not shown again."
-        );
-        if is_script {
-            return Err(Failure::Usage(sentence));
-        }
-        say!("{sentence}");
-        return Ok(());
-    }
     let mut link = session.api.base().clone();
     link.set_path("/join");
     link.set_fragment(Some(token));

@@ -84,6 +84,21 @@ impl Session {
     }
 }
 
+/// Fails for an answer without what is shown once: an earlier attempt had it, whose answer got lost, or that was another command
+/// with the same idempotency key. `instead` is the command that helps.
+///
+/// # Errors
+/// The secret is empty.
+fn shown_once(secret: &str, made: &str, instead: impl Fn() -> String) -> Result<(), Failure> {
+    if !secret.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Local(format!(
+        "{made} was made by an earlier attempt at this command, and its secret is not shown again; get another one: {}",
+        instead()
+    )))
+}
+
 /// Who runs the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::Session;
 use super::admin::placement;
-use super::select::Selected;
+use super::select::SelectedOf;
 use crate::api::Answer;
 use crate::failure::Failure;
 use crate::fit::short;
@@ -35,7 +35,7 @@ pub struct NodeFlags {
     #[arg(long, value_enum)]
     health: Option<Health>,
     #[command(flatten)]
-    selected: Selected,
+    selected: SelectedOf<ListNodesRequest>,
 }
 
 /// A node, and what operators do with it.
@@ -238,7 +238,7 @@ pub struct SlotFlags {
     /// Id, unique prefix of it, or hostname.
     node: String,
     #[command(flatten)]
-    selected: Selected,
+    selected: SelectedOf<ListResourceSlotsRequest>,
 }
 
 /// `slots`.

@@ -4,7 +4,7 @@ use gpuaas_proto::gpuaas::identity::v1::{
 };
 
 use super::Session;
-use super::select::Selected;
+use super::select::{Selected, SelectedOf};
 use crate::failure::Failure;
 use crate::organisation;
 use crate::output::{print_json, print_table, time, word};
@@ -12,7 +12,7 @@ use crate::output::{print_json, print_table, time, word};
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     /// List your organisations, with your role in each.
-    List(Selected),
+    List(SelectedOf<ListOrganisationsRequest>),
     /// Change the display name of an organisation that you own.
     Rename {
         /// Slug or id.
@@ -31,7 +31,7 @@ pub enum Command {
         /// Slug or id.
         organisation: String,
         #[command(flatten)]
-        selected: Selected,
+        selected: SelectedOf<ListOrganisationMembersRequest>,
     },
 }
 

@@ -7,7 +7,7 @@ use gpuaas_proto::gpuaas::identity::v1::{
 };
 
 use super::Session;
-use super::select::Selected;
+use super::select::{Selected, SelectedOf};
 use crate::api::Answer;
 use crate::failure::Failure;
 use crate::output::{print_json, print_line, print_table, time, word};
@@ -16,7 +16,7 @@ use crate::project;
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     /// List your projects, with your role in each.
-    List(Selected),
+    List(SelectedOf<ListProjectsRequest>),
     /// Show a project.
     Show {
         /// Name or id.

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::catalog::{self, default_region};
 use super::launch::{parse_deadline, parse_length};
-use super::select::Selected;
+use super::select::{Selected, SelectedOf};
 use super::{Session, Side};
 use crate::api::{Answer, Api};
 use crate::failure::Failure;
@@ -59,7 +59,7 @@ pub struct Listed {
     #[command(flatten)]
     project: Which,
     #[command(flatten)]
-    selected: Selected,
+    selected: SelectedOf<ListCapacityReservationsRequest>,
 }
 
 /// The reservation that a command is about.

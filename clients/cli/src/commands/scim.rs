@@ -9,7 +9,7 @@ use gpuaas_proto::gpuaas::identity::v1::{
 use super::Session;
 use super::api_keys;
 use super::members::{self, ROLES};
-use super::select::Selected;
+use super::select::{Selected, SelectedOf};
 use crate::api::Answer;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, time, word};
@@ -27,7 +27,7 @@ pub enum Command {
         /// Slug or id.
         organisation: String,
         #[command(flatten)]
-        selected: Selected,
+        selected: SelectedOf<ListScimGroupsRequest>,
     },
     /// Give the members of a group a role in a project, now and from now on.
     Map {
@@ -44,7 +44,7 @@ pub enum Command {
         /// Slug or id.
         organisation: String,
         #[command(flatten)]
-        selected: Selected,
+        selected: SelectedOf<ListScimKeysRequest>,
     },
     /// Refuse a key for good. The identity provider needs another one then.
     DisableKey {

@@ -6,7 +6,7 @@ use gpuaas_proto::gpuaas::identity::v1::{
 
 use super::Session;
 use super::members::{self, ROLES};
-use super::select::Selected;
+use super::select::{Selected, SelectedOf};
 use super::whose::Of;
 use crate::api::Answer;
 use crate::failure::Failure;
@@ -20,7 +20,7 @@ pub enum Command {
         #[command(flatten)]
         of: Of,
         #[command(flatten)]
-        selected: Selected,
+        selected: SelectedOf<ListServiceAccountsRequest>,
     },
     /// Create a service account. It calls by its API keys.
     Create {

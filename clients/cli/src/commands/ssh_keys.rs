@@ -8,7 +8,7 @@ use gpuaas_proto::gpuaas::identity::v1::{
 use serde_json::Value;
 
 use super::Session;
-use super::select::Selected;
+use super::select::{Selected, SelectedOf};
 use crate::failure::Failure;
 use crate::keys;
 use crate::output::{print_json, print_table, time};
@@ -22,7 +22,7 @@ pub enum Command {
         #[arg(long, value_name = "PROJECT")]
         project: Option<String>,
         #[command(flatten)]
-        selected: Selected,
+        selected: SelectedOf<ListSshKeysRequest>,
     },
     /// Store a public key under a name.
     #[command(visible_alias = "create")]

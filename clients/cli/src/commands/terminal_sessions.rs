@@ -8,7 +8,7 @@ use gpuaas_proto::gpuaas::terminal::v1::{
 use serde_json::Value;
 
 use super::Session;
-use super::select::Selected;
+use super::select::{Selected, SelectedOf};
 use crate::allocation::AllocationRef;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, size, time, word, written};
@@ -21,7 +21,7 @@ pub enum Command {
         #[command(flatten)]
         of: AllocationRef,
         #[command(flatten)]
-        selected: Selected,
+        selected: SelectedOf<ListAllocationTerminalSessionsRequest>,
     },
     /// Print the recording of a session, as asciicast v3.
     Recording {
@@ -46,7 +46,7 @@ pub enum AdminCommand {
         #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
         allocation: String,
         #[command(flatten)]
-        selected: Selected,
+        selected: SelectedOf<ListTerminalSessionsRequest>,
     },
     /// End a terminal or tunnel of anybody, within seconds. Its user and the members of the project see the reason, unless its
     /// end was requested before.

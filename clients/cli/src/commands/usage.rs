@@ -6,7 +6,7 @@ use gpuaas_proto::gpuaas::billing::v1::ListUsageRequest;
 use serde_json::json;
 
 use super::Session;
-use super::select::Selected;
+use super::select::SelectedOf;
 use crate::allocation::{self, Among};
 use crate::failure::Failure;
 use crate::output::{amount, amounts, print_json, print_table, span, time};
@@ -20,7 +20,7 @@ pub struct Flags {
     #[command(flatten)]
     project: Which,
     #[command(flatten)]
-    selected: Selected,
+    selected: SelectedOf<ListUsageRequest>,
 }
 
 /// Runs it.

@@ -11,13 +11,40 @@ use gpuaas_proto::json::Enumeration as _;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use super::Session;
 use super::launch::parse_length;
-use super::select::Selected;
+use super::select::{Selected, SelectedOf};
 use super::whose::{Whose, about};
+use super::{Session, shown_once};
 use crate::api::Answer;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, span_of, time, word};
+
+/// The types of the event reference, and all of them.
+const EVENT_TYPES: [&str; 23] = [
+    "*",
+    "allocation.requested",
+    "allocation.reserved",
+    "allocation.provisioning",
+    "allocation.active",
+    "allocation.releasing",
+    "allocation.released",
+    "allocation.failed",
+    "allocation.stopping",
+    "allocation.stopped",
+    "allocation.starting",
+    "allocation.running",
+    "allocation.rebooting",
+    "allocation.rescuing",
+    "allocation.rescued",
+    "allocation.unrescuing",
+    "allocation.updated",
+    "allocation.host_lost",
+    "allocation.host_found",
+    "allocation.device_drift",
+    "allocation.device_drift_ended",
+    "allocation.stopped_by_operator",
+    "allocation.released_by_operator",
+];
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
@@ -26,14 +53,14 @@ pub enum Command {
         #[command(flatten)]
         whose: Whose,
         #[command(flatten)]
-        selected: Selected,
+        selected: SelectedOf<ListProjectWebhooksRequest>,
     },
     /// Create a webhook. The secret that signs its deliveries is printed once, alone on standard output, also with --quiet.
     Create {
         /// Where events go; begins with https://.
         url: String,
-        /// Event type, such as allocation.active; repeatable [default: all].
-        #[arg(long = "event", value_name = "TYPE")]
+        /// Event type, repeatable; "*" for all [default: all].
+        #[arg(long = "event", value_name = "TYPE", value_parser = EVENT_TYPES)]
         events: Vec<String>,
         /// What it is for.
         #[arg(long, default_value = "")]
@@ -51,7 +78,7 @@ pub enum Command {
         #[arg(long)]
         url: Option<String>,
         /// Event type, repeatable; "*" for all.
-        #[arg(long = "event", value_name = "TYPE")]
+        #[arg(long = "event", value_name = "TYPE", value_parser = EVENT_TYPES)]
         events: Vec<String>,
         /// What it is for.
         #[arg(long)]
@@ -81,7 +108,7 @@ pub enum Command {
         #[arg(long, value_parser = ["pending", "delivered", "failed"])]
         state: Option<String>,
         #[command(flatten)]
-        selected: Selected,
+        selected: SelectedOf<ListWebhookDeliveriesRequest>,
     },
     /// Redeliver a delivery that succeeded or failed.
     Redeliver {
@@ -246,15 +273,13 @@ async fn update(
 
 /// Prints a new secret, alone, so that it can go into a file or a secret store.
 fn secret(session: &Session, answer: &Answer<contract::Webhook>) -> Result<(), Failure> {
+    let contract::Webhook { id, secret, .. } = &answer.message;
+    shown_once(secret, &format!("webhook {id}"), || {
+        format!("gpuaas webhook rotate-secret {id}")
+    })?;
     if session.whole() {
         print_json(&answer.json);
         return Ok(());
-    }
-    let contract::Webhook { id, secret, .. } = &answer.message;
-    if secret.is_empty() {
-        return Err(Failure::Usage(
-            "this idempotency key was used before; its secret is not shown again".to_owned(),
-        ));
     }
     note!(
         "This secret of webhook {id} is shown once. Keep it where only the receiver can read it."

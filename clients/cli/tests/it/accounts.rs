@@ -95,11 +95,22 @@ fn an_api_key_is_printed_once_and_alone() {
     assert!(ran.err.contains("shown once"), "{ran:?}");
     let body = json!({ "display_name": "pipeline", "scopes": ["read", "write"], "expire_time": "2027-01-31T12:00:00Z" });
     assert_eq!(last(&world), ("POST".into(), keys(), body));
-    let ran = world.run(&create);
-    assert!(
-        ran.code == 2 && ran.err.contains("not shown again"),
-        "{ran:?}"
-    );
+    // without the key nothing is printed, in whatever form, and nobody is told of an idempotency key that was not given
+    for form in [
+        &[][..],
+        &["-q"],
+        &["--output", "json"],
+        &["--output", "yaml"],
+    ] {
+        let ran = world.run(&[&create[..], form].concat());
+        assert!(
+            ran.code == 1 && ran.out.is_empty() && ran.err.contains("not shown again"),
+            "{form:?}: {ran:?}"
+        );
+        let advice = format!("gpuaas api-key rotate ci {API_KEY}");
+        assert!(ran.err.contains(&advice), "{ran:?}");
+        assert!(!ran.err.contains("idempotency"), "{ran:?}");
+    }
     assert_eq!(last(&world).2, json!({ "scopes": ["read", "write"] }));
     world.on("POST", &keys(), [(200, made)]);
     // a script keeps the key as it is, since nobody sees it again
@@ -166,6 +177,12 @@ fn api_keys_are_listed_with_last_use_rotated_and_disabled_by_name() {
         last(&world),
         ("POST".into(), rotate, json!({ "overlap": "3600s" }))
     );
+    // what never ends may not go on without an end where the organisation limits it
+    let end = ["--expires", "2027-01-31T12:00:00Z"];
+    let rotate = ["api-key", "rotate", "ci", "pipeline"];
+    world.run(&[&rotate[..], &end].concat()).ok();
+    let body = json!({ "expire_time": "2027-01-31T12:00:00Z" });
+    assert_eq!(last(&world).2, body);
     let disable = format!("{}/{API_KEY}:disable", keys());
     world.on("POST", &disable, [(200, json!({ "id": API_KEY }))]);
     let ran = world.run(&["api-key", "disable", "ci", "gpuaas_1"]).ok();

@@ -386,13 +386,16 @@ fn an_invitation_is_a_link_that_is_printed_once_and_accepted_from_standard_input
         last(&world).2,
         json!({ "email": "dan@example.com", "role": "billing" })
     );
-    assert!(world.run(&invite).ok().out.contains("not shown again"));
     let quiet = [&invite[..], &["-q"]].concat();
-    let ran = world.run(&quiet);
-    assert!(
-        ran.code == 2 && ran.out.is_empty() && ran.err.contains("not shown again"),
-        "{ran:?}"
-    );
+    let whole = [&invite[..], &["--output", "json"]].concat();
+    for again in [&invite[..], &quiet, &whole] {
+        let ran = world.run(again);
+        assert!(
+            ran.code == 1 && ran.out.is_empty() && ran.err.contains("not shown again"),
+            "{ran:?}"
+        );
+        assert!(ran.err.contains("gpuaas member revoke i"), "{ran:?}");
+    }
     world.on(
         "POST",
         &path,

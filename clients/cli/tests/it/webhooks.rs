@@ -42,10 +42,11 @@ fn a_secret_is_printed_alone_and_once() {
     let body = json!({ "url": "https://hooks.example.com/", "event_types": ["allocation.active"] });
     assert_eq!(last(&world), ("POST".to_owned(), collection, body));
     let named = [&create[..], &["--output", "name"]].concat();
-    for again in [&create[..], &named] {
+    let whole = [&create[..], &["--output", "jsonl"]].concat();
+    for again in [&create[..], &named, &whole] {
         let ran = world.run(again);
         assert!(
-            ran.code == 2 && ran.out.is_empty() && ran.err.contains("not shown again"),
+            ran.code == 1 && ran.out.is_empty() && ran.err.contains("not shown again"),
             "{ran:?}"
         );
     }

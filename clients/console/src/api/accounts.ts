@@ -2,7 +2,6 @@
 import type { components } from "@gpuaas/sdk";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { client, unwrap } from "./client";
-import { onlyOnce } from "./problem";
 import { SHOWN, textFilter, usePages } from "./pages";
 import type { MemberRole } from "./tenancy";
 
@@ -59,12 +58,12 @@ export function useAccountState({ project_id = "", id: service_account_id = "", 
 
 export function useCreateKey({ project_id = "", id: service_account_id = "" }: ServiceAccount) {
   return useChange((body: { display_name: string; scopes: Scope[]; expire_time?: string }) =>
-    unwrap(client.POST("/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys", { params: { path: { project_id, service_account_id } }, body })).then((made) => onlyOnce(made, "key", "Reload the page and rotate the key.")),
+    unwrap(client.POST("/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys", { params: { path: { project_id, service_account_id } }, body })),
   );
 }
 
 export function useKeyVerb({ project_id = "", id: service_account_id = "" }: ServiceAccount) {
   return useChange(({ verb, key, expire_time }: { verb: "rotate" | "disable"; key: ApiKey; /** Of the new key; otherwise it lives as long as the one before. */ expire_time?: string | undefined }) =>
-    unwrap(client.POST(`/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys/{api_key_id}:${verb}`, { params: { path: { project_id, service_account_id, api_key_id: key.id ?? "" } }, body: expire_time ? { expire_time } : {} })).then((made) => (verb === "rotate" ? onlyOnce(made, "key", "Reload the page and rotate the key again.") : made)),
+    unwrap(client.POST(`/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys/{api_key_id}:${verb}`, { params: { path: { project_id, service_account_id, api_key_id: key.id ?? "" } }, body: expire_time ? { expire_time } : {} })),
   );
 }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { SecretLostError } from "@gpuaas/sdk";
 import { problemFrom } from "./fixture";
-import { Problem, adviceFor, causesOf, isOf, isOfCapacity, isStale, isUnschedulable, messageOf, unsaidOf } from "./problem";
+import { Problem, adviceFor, causesOf, isOf, isOfCapacity, isStale, isUnschedulable, messageOf, problemOf, unsaidOf } from "./problem";
 
 const fragmented = "12 GPUs are free on 2 nodes, but no node has 4 that can be used together.";
 const refused = (message: string, reason: string, metadata: Record<string, string>) =>
@@ -50,6 +51,12 @@ describe("what went wrong", () => {
     expect(isOfCapacity(problem)).toBe(false);
     expect([problem, refusal("no"), refused("no", "AFFINITY", {})].map(isUnschedulable)).toEqual([true, true, true]);
     expect(isUnschedulable(refused("no", "QUOTA", {}))).toBe(false);
+  });
+
+  it("a secret whose answer was lost is told with what to do", () => {
+    const lost = problemOf(new SecretLostError("made by an earlier attempt", { id: "w" }, "rotate the secret"));
+    expect(lost).toBeInstanceOf(Problem);
+    expect((lost as Problem).message).toBe("It was made, but the answer was lost on the way, and the secret is answered only once. Reload the page, then rotate the secret.");
   });
 
   it("a change that somebody else was quicker with is told with what to do, not with the field of the API", () => {

@@ -1,5 +1,5 @@
 /** Errors of the SDK in the console's words. */
-import { ApiError, type FieldViolation, ProtocolError, TransportError } from "@gpuaas/sdk";
+import { ApiError, type FieldViolation, ProtocolError, SecretLostError, TransportError } from "@gpuaas/sdk";
 import { either, raise } from "../lib/text";
 import { inWords, labelOf, ownField } from "./labels";
 
@@ -73,12 +73,6 @@ export class Problem extends Error {
   }
 }
 
-/** What a call answers with once: a call that was tried again after its answer was lost has it no more. */
-export function onlyOnce<T extends object>(answer: T, field: keyof T, instead: string): T {
-  if (answer[field]) return answer;
-  throw new Problem({ status: 409, message: `It was made, but the answer was lost on the way, and the secret is answered only once. ${instead}` });
-}
-
 /** What the SDK threw, as the console shows it; what is no error of a call stays what it is. */
 export function problemOf(error: unknown): unknown {
   if (error instanceof ApiError) {
@@ -89,6 +83,9 @@ export function problemOf(error: unknown): unknown {
   }
   if (error instanceof TransportError) {
     return new Problem({ status: 0, message: "The server does not answer. Check your connection. The console reconnects automatically." });
+  }
+  if (error instanceof SecretLostError) {
+    return new Problem({ status: 409, message: `It was made, but the answer was lost on the way, and the secret is answered only once. Reload the page, then ${error.advice}.` });
   }
   if (error instanceof ProtocolError) return new Problem({ status: 502, message: "The console cannot read what the server returned." });
   return error;

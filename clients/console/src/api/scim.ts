@@ -4,7 +4,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import type { ApiKey } from "./accounts";
 import { client, unwrap } from "./client";
 import { SHOWN, WHOLE, everyPage, usePages } from "./pages";
-import { Problem, onlyOnce } from "./problem";
+import { Problem } from "./problem";
 import type { MemberRole } from "./tenancy";
 
 type Schemas = components["schemas"];
@@ -55,8 +55,7 @@ export async function makeScimKey(project_id: string, body: { display_name: stri
   const known = (await accountsOf(project_id)).find(({ slug }) => slug === SCIM_ACCOUNT);
   if (known?.disable_time) throw new Problem({ status: 409, message: `The service account ${SCIM_ACCOUNT} is disabled. Enable ${SCIM_ACCOUNT} in API keys first.` });
   const { id: service_account_id = "" } = known ?? (await unwrap(client.POST("/api/v1/projects/{project_id}/service-accounts", { params: { path: { project_id } }, body: { slug: SCIM_ACCOUNT, role: "billing", description: "People and groups by SCIM" } })));
-  const made = await unwrap(client.POST("/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys", { params: { path: { project_id, service_account_id } }, body: { ...body, scopes: ["scim"] } }));
-  return onlyOnce(made, "key", "Reload the page and rotate the key.");
+  return unwrap(client.POST("/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys", { params: { path: { project_id, service_account_id } }, body: { ...body, scopes: ["scim"] } }));
 }
 
 /** For owners of the organisation. */

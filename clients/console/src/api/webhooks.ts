@@ -3,7 +3,6 @@ import type { components } from "@gpuaas/sdk";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { client, request, unwrap } from "./client";
 import { type Searched, SHOWN, textFilter, usePages, wordsFilter } from "./pages";
-import { onlyOnce } from "./problem";
 import type { Tenant } from "./tenancy";
 
 type Schemas = components["schemas"];
@@ -78,10 +77,9 @@ function useChange<T, R>(change: (value: T) => Promise<R>) {
 
 export function useCreateWebhook({ kind, id }: Tenant) {
   return useChange((body: { url: string; event_types: string[]; description: string }) =>
-    (kind === "project"
+    kind === "project"
       ? unwrap(client.POST("/api/v1/projects/{project_id}/webhooks", { params: { path: { project_id: id } }, body }))
-      : unwrap(client.POST("/api/v1/organisations/{organisation_id}/webhooks", { params: { path: { organisation_id: id } }, body }))
-    ).then((made) => onlyOnce(made, "secret", "Reload the page and rotate the secret.")),
+      : unwrap(client.POST("/api/v1/organisations/{organisation_id}/webhooks", { params: { path: { organisation_id: id } }, body })),
   );
 }
 
@@ -95,7 +93,7 @@ export function useWebhookState({ id: webhook_id = "", etag = "" }: Webhook) {
 }
 
 export function useRotateSecret({ id: webhook_id = "", etag }: Webhook) {
-  return useChange((_: void) => unwrap(client.POST("/api/v1/webhooks/{webhook_id}:rotateSecret", { params: { path: { webhook_id } }, body: { etag } })).then((made) => onlyOnce(made, "secret", "Reload the page and rotate it again.")));
+  return useChange((_: void) => unwrap(client.POST("/api/v1/webhooks/{webhook_id}:rotateSecret", { params: { path: { webhook_id } }, body: { etag } })));
 }
 
 export function usePing({ id: webhook_id = "" }: Webhook) {

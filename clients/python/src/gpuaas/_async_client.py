@@ -18,7 +18,7 @@ from gpuaas._operation import Operation, Request, address, page_query, request
 from gpuaas._policy import Body, Deadline, Retries, answer, refusal
 from gpuaas._waiting import final, reached
 from gpuaas._watching import Lines, Watching
-from gpuaas.errors import ApiError, CallTimeoutError, GpuaasError, ProtocolError, TransportError, WaitTimeoutError
+from gpuaas.errors import ApiError, CallTimeoutError, GpuaasError, ProtocolError, SecretLostError, TransportError, WaitTimeoutError
 from gpuaas.models import Allocation, AllocationState
 
 if TYPE_CHECKING:
@@ -215,7 +215,11 @@ class AsyncClient(AsyncOperations):
         """A shell in the allocation; see `gpuaas.terminal`. Needs the extra `terminal`."""
         from gpuaas.terminal import AsyncTerminal
 
-        ticket = await self.create_terminal_session(allocation_id, timeout=timeout)
+        try:
+            ticket = await self.create_terminal_session(allocation_id, timeout=timeout)
+        except SecretLostError:
+            # the answer with the ticket got lost on its way
+            ticket = await self.create_terminal_session(allocation_id, timeout=timeout)
         return await AsyncTerminal.open(
             self.base_url, allocation_id, ticket, columns=columns, rows=rows, timeout=timeout, verify=self._verify
         )

@@ -18,7 +18,7 @@ from gpuaas._operations import Operations
 from gpuaas._policy import Body, Deadline, Retries, answer, refusal
 from gpuaas._waiting import final, reached
 from gpuaas._watching import Lines, Watching
-from gpuaas.errors import ApiError, CallTimeoutError, GpuaasError, ProtocolError, TransportError, WaitTimeoutError
+from gpuaas.errors import ApiError, CallTimeoutError, GpuaasError, ProtocolError, SecretLostError, TransportError, WaitTimeoutError
 from gpuaas.models import Allocation, AllocationState, WatchAllocationResponse
 
 if TYPE_CHECKING:
@@ -210,5 +210,9 @@ class Client(Operations):
         """A shell in the allocation; see `gpuaas.terminal`. Needs the extra `terminal`."""
         from gpuaas.terminal import Terminal
 
-        ticket = self.create_terminal_session(allocation_id, timeout=timeout)
+        try:
+            ticket = self.create_terminal_session(allocation_id, timeout=timeout)
+        except SecretLostError:
+            # the answer with the ticket got lost on its way
+            ticket = self.create_terminal_session(allocation_id, timeout=timeout)
         return Terminal.open(self.base_url, allocation_id, ticket, columns=columns, rows=rows, timeout=timeout, verify=self._verify)

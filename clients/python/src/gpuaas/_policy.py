@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from gpuaas import _once as once
 from gpuaas._codec import decode, parse
 from gpuaas._operation import Operation, Request
 from gpuaas.errors import ApiError, CallTimeoutError, GpuaasError, ProtocolError, TransportError, api_error, problem_of
@@ -108,7 +109,9 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
 def answer(operation: Operation[T], request: Request, status: int, headers: Mapping[str, str], body: bytes) -> T:
     """What the call returns; raises what the answer means otherwise."""
     if 200 <= status < 300:
-        return decode(parse(body), operation.answer)
+        answered = decode(parse(body), operation.answer)
+        once.check(operation, request, answered)
+        return answered
     raise refusal(request, status, headers, body)
 
 

@@ -42,6 +42,18 @@ class ProtocolError(GpuaasError):
     """The answer is not one of the API: not JSON, too large, or of another form."""
 
 
+class SecretLostError(GpuaasError):
+    """What the call asked for is made, and its secret was in an answer that got lost: it is not shown again.
+
+    `answer` is what was made, without the secret. The message says what to do, such as to rotate a key.
+    """
+
+    def __init__(self, message: str, answer: object, idempotency_key: str | None = None) -> None:
+        super().__init__(message)
+        self.answer = answer
+        self.idempotency_key = idempotency_key
+
+
 @dataclass(frozen=True)
 class FieldViolation:
     """A field that breaks a rule."""

@@ -7,6 +7,7 @@ mod refresh;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jsonwebtoken::DecodingKey;
 use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, JwkSet, PublicKeyUse};
@@ -16,7 +17,7 @@ use tokio::time::Instant;
 use url::Url;
 
 pub use refresh::{Fetches, RefreshSettings};
-use refresh::{Refresher, fetch_client};
+use refresh::{Refresher, fetch_client, seconds};
 
 const MAX_JWKS_BYTES: usize = 256 * 1024;
 
@@ -47,6 +48,9 @@ pub enum KeysError {
     /// No key of the issuer is known yet.
     #[error("no key set was fetched yet")]
     None,
+    /// The last set is too old to be used.
+    #[error("the last key set is older than its expire_seconds")]
+    Expired,
     /// The key is not in the set, and a newer set is being fetched or could not be fetched.
     #[error("the key is not in the last key set, which may be outdated")]
     Outdated,
@@ -65,6 +69,8 @@ enum Source {
 #[derive(Debug)]
 struct Remote {
     known: watch::Receiver<FetchedKeys>,
+    /// Age at which the last set is used no more.
+    expires: Option<Duration>,
     /// Tells the background task that somebody came with a key that is not in the set.
     unknown_key: Arc<Notify>,
     task: AbortHandle,
@@ -81,6 +87,8 @@ impl Drop for Remote {
 struct FetchedKeys {
     /// The last set that was fetched.
     keys: Option<Arc<JwkSet>>,
+    /// When it was.
+    fetched: Option<Instant>,
     /// Attempts that have ended.
     attempts: u64,
     /// Whether the last attempt failed.
@@ -129,6 +137,7 @@ impl KeySource {
         };
         Ok(Self(Source::Remote(Arc::new(Remote {
             known,
+            expires: (settings.expire_seconds > 0.0).then(|| seconds(settings.expire_seconds)),
             unknown_key,
             task: tokio::spawn(refresher.run()).abort_handle(),
         }))))
@@ -138,7 +147,7 @@ impl KeySource {
     /// attempt to fetch keys, and never after it.
     ///
     /// # Errors
-    /// [`KeysError::None`], [`KeysError::Outdated`].
+    /// [`KeysError::None`], [`KeysError::Expired`], [`KeysError::Outdated`].
     pub async fn find(&self, key_id: Option<&str>) -> Result<Option<Jwk>, KeysError> {
         match &self.0 {
             Source::Fixed(keys) => Ok(pick(keys, key_id)),
@@ -159,6 +168,9 @@ impl KeySource {
 impl Remote {
     fn pick(&self, known: &FetchedKeys, key_id: Option<&str>) -> Result<Option<Jwk>, KeysError> {
         let keys = known.keys.as_deref().ok_or(KeysError::None)?;
+        if is_expired(known.fetched, self.expires, Instant::now()) {
+            return Err(KeysError::Expired);
+        }
         if let Some(key) = pick(keys, key_id) {
             return Ok(Some(key));
         }
@@ -169,6 +181,12 @@ impl Remote {
         }
         Err(KeysError::Outdated)
     }
+}
+
+/// Whether a set that was fetched then is used no more.
+fn is_expired(fetched: Option<Instant>, expires: Option<Duration>, now: Instant) -> bool {
+    let age = fetched.map(|fetched| now.duration_since(fetched));
+    age.zip(expires).is_some_and(|(age, most)| age >= most)
 }
 
 /// Reads a key set with at least one key that verifies a token.

@@ -25,10 +25,13 @@ const MAX_PAUSE_WITHOUT_KEYS: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RefreshSettings {
-    /// Age at which the set is fetched again, in seconds. It is no limit: while attempts fail, the last set is used on,
-    /// however old it is, and a key that the issuer has withdrawn meanwhile is still accepted. Watch
+    /// Age at which the set is fetched again, in seconds. It is no limit: while attempts fail, the last set is used on until
+    /// `expire_seconds`, and a key that the issuer has withdrawn meanwhile is still accepted. Watch
     /// `edge_key_fetches_total` with outcome `failed`; a restart of the gateway forgets the last set.
     pub max_age_seconds: f64,
+    /// Age at which the last set is used no more, in seconds: until the issuer answers again, its tokens are answered 503.
+    /// 0 for never. At least `max_age_seconds`, with time for attempts that fail.
+    pub expire_seconds: f64,
     /// Shortest time between two attempts that unknown keys cause, in seconds, so that bad tokens cannot flood the
     /// issuer.
     pub min_age_seconds: f64,
@@ -40,6 +43,7 @@ impl Default for RefreshSettings {
     fn default() -> Self {
         Self {
             max_age_seconds: 3600.0,
+            expire_seconds: 0.0,
             min_age_seconds: 60.0,
             timeout_seconds: 3.0,
         }
@@ -123,6 +127,7 @@ impl Refresher {
             self.learned.send_modify(|known| {
                 if let Ok(keys) = fetched {
                     known.keys = Some(Arc::new(keys));
+                    known.fetched = Some(Instant::now());
                 }
                 known.attempts += 1;
                 known.failed = failed;
@@ -182,7 +187,7 @@ fn jittered(whole: Duration, random: f64) -> Duration {
     whole.mul_f64(0.5 + random / 2.0)
 }
 
-fn seconds(value: f64) -> Duration {
+pub(super) fn seconds(value: f64) -> Duration {
     Duration::try_from_secs_f64(value.max(0.0)).unwrap_or(MAX_PAUSE)
 }
 

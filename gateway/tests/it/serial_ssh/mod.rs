@@ -152,6 +152,24 @@ async fn p10_a_viewer_is_told_what_it_lacks_on_record_and_reads_while_it_has_a_g
     world.record.until_open(0).await;
 }
 
+/// Denials count as over HTTP, and above the limit none is put on record.
+#[tokio::test]
+async fn who_is_denied_again_and_again_is_limited() {
+    let setup = start(|config, _| config.rates.read_per_principal = 3).await;
+    let key = setup.key_of("vera").await;
+    let mut denied = 0;
+    loop {
+        let ended = setup.reads(&key).ended().await;
+        if ended.errors.starts_with("Too many requests of yours") {
+            break;
+        }
+        denied += 1;
+        assert!(denied < 10, "{ended:?}");
+    }
+    assert!(denied >= 3, "{denied}");
+    assert_eq!(setup.denials("user:vera").await, denied);
+}
+
 #[tokio::test]
 async fn p10_a_key_that_is_removed_takes_what_it_opened_with_it() {
     let setup = start(|_, _| {}).await;

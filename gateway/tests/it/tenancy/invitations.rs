@@ -1,9 +1,12 @@
 //! Invitations: good once, in time, for one address; and how they register who is not registered.
+use gpuaas_gateway::auth::verify::IssuerSettings;
 use jiff::{SignedDuration, Timestamp};
+use jsonwebtoken::{Algorithm, Header};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{id, outcome};
+use crate::issuers::{self, IDP, es256};
 use crate::world::{World, field, reason};
 
 const ACCEPT: &str = "/api/v1/invitations:accept";
@@ -210,6 +213,62 @@ async fn an_invitation_for_another_address_is_refused() {
     let (status, body) = accept("sub-of-mia", json!("MIA@example.com"), json!(true)).await;
     assert_eq!(status, 200, "{body}");
     assert_eq!(body["accepted_by"], "user:MIA@example.com");
+}
+
+/// Where the issuer's settings ask for it, the link alone makes nobody a member.
+#[tokio::test]
+async fn who_has_no_verified_address_accepts_nothing_where_the_settings_ask_for_one() {
+    let (key, keys) = es256("k1");
+    let world = World::start_with(|config, folder| {
+        let file = folder.join("jwks.json");
+        std::fs::write(&file, serde_json::to_string(&keys).expect("JSON")).expect("write");
+        config.issuers.push(IssuerSettings {
+            jwks_file: Some(file),
+            require_verified_email: true,
+            ..issuers::settings()
+        });
+    })
+    .await;
+    world.users(&["olga", "mia"]).await;
+    let organisation = world.organisation("acme", "olga").await;
+    let project = world.project(&organisation, "training", "olga").await;
+    let mail = json!({ "email": "mia@example.com", "role": "viewer" });
+    let (_, token) = invite(&world, &project, mail.clone()).await;
+    let accept = async |token: &str, more: Value| {
+        let exp = Timestamp::now().as_second() + 60;
+        let mut claims = json!({ "iss": IDP, "aud": "api", "sub": "4711", "exp": exp });
+        for (name, value) in more.as_object().expect("claims") {
+            claims[name] = value.clone();
+        }
+        let header = Header {
+            kid: Some("k1".to_owned()),
+            ..Header::new(Algorithm::ES256)
+        };
+        let request = world
+            .http
+            .post(world.url(ACCEPT))
+            .bearer_auth(jsonwebtoken::encode(&header, &claims, &key).expect("signed"))
+            .header("x-idempotency-key", uuid::Uuid::now_v7().to_string())
+            .json(&json!({ "token": token }));
+        crate::world::answer(request.send().await.expect("answer")).await
+    };
+    let unverified = json!({ "email": "mia@example.com", "email_verified": false });
+    for (token, claims) in [
+        (&*token, json!({})),
+        (&*token, unverified),
+        // nor is anybody told whether there is such an invitation
+        ("gpi_nothing", json!({})),
+    ] {
+        let (status, body) = accept(token, claims).await;
+        assert_eq!((status, reason(&body)), (400, "INVITATION_INVALID"));
+        let message = body["error"]["message"].as_str().expect("a message");
+        assert!(message.contains("has verified"), "{message}");
+    }
+    let verified = json!({ "email": "mia@example.com", "email_verified": true });
+    assert_eq!(accept(&token, verified).await.0, 200);
+    // the setting is of one issuer
+    let (_, token) = invite(&world, &project, mail).await;
+    world.made("mia", ACCEPT, json!({ "token": token })).await;
 }
 
 #[tokio::test]

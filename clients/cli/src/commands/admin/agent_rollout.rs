@@ -10,7 +10,7 @@ use gpuaas_proto::gpuaas::inventory::v1::{
 
 use super::Session;
 use crate::api::Answer;
-use crate::commands::select::Selected;
+use crate::commands::select::{Selected, SelectedOf};
 use crate::failure::Failure;
 use crate::node;
 use crate::output::{print_json, print_line, print_table, time, word};
@@ -21,7 +21,7 @@ pub enum Command {
     /// Start a rollout: one node first, then the rest of its rack, then all others.
     Create(Create),
     /// List rollouts, newest first.
-    List(Selected),
+    List(SelectedOf<ListAgentRolloutsRequest>),
     /// Show a rollout with the state of every node.
     Show {
         /// Id or unique prefix of it.

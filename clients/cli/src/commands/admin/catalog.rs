@@ -10,15 +10,17 @@ use gpuaas_proto::gpuaas::images::v1::{
     CreateImageRequest, ImageStatus, ListImagesRequest, SetImageStatusRequest,
 };
 use gpuaas_proto::gpuaas::inventory::v1::{
-    self as inventory, DeleteRegionRequest, PutRegionRequest,
+    self as inventory, DeleteRegionRequest, ListRegionsRequest, PutRegionRequest,
 };
-use gpuaas_proto::gpuaas::scheduler::v1::{self as scheduler, PutSkuRequest, RuntimeProfile};
+use gpuaas_proto::gpuaas::scheduler::v1::{
+    self as scheduler, ListSkusRequest, PutSkuRequest, RuntimeProfile,
+};
 use gpuaas_proto::json::{Enumeration as _, to_json};
 use serde_json::Value;
 
 use super::{Session, done};
 use crate::api::Answer;
-use crate::commands::select::{Read, Selected};
+use crate::commands::select::{Read, Selected, SelectedOf};
 use crate::commands::{catalog as listed, catalog::print_images};
 use crate::failure::Failure;
 use crate::output::{aligned, parse_money, print_json, print_table, time, word};
@@ -26,7 +28,7 @@ use crate::output::{aligned, parse_money, print_json, print_table, time, word};
 #[derive(Debug, clap::Subcommand)]
 pub enum Region {
     /// List the regions.
-    List(Selected),
+    List(SelectedOf<ListRegionsRequest>),
     /// Create a region, or change the attributes that you give.
     Put {
         /// A DNS label.
@@ -120,7 +122,7 @@ pub async fn region(session: &Session, command: Region) -> Result<(), Failure> {
 #[derive(Debug, clap::Subcommand)]
 pub enum Sku {
     /// List the SKUs, with those that have no price yet.
-    List(Selected),
+    List(SelectedOf<ListSkusRequest>),
     /// Create or replace a SKU.
     Put(SkuFlags),
 }
@@ -245,7 +247,7 @@ pub enum Price {
         #[arg(long)]
         sku: Option<String>,
         #[command(flatten)]
-        selected: Selected,
+        selected: SelectedOf<ListPriceVersionsRequest>,
     },
 }
 
@@ -311,7 +313,7 @@ pub enum Image {
     /// Add an image. It becomes active once it is in the registry.
     Create(ImageFlags),
     /// List images of every status.
-    List(Selected),
+    List(SelectedOf<ListImagesRequest>),
     /// Activate or disable an image.
     SetStatus {
         /// The image.

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::Session;
 use super::slots::SlotRef;
 use crate::commands::certificate::{Save, show};
-use crate::commands::select::Selected;
+use crate::commands::select::{Selected, SelectedOf};
 use crate::failure::Failure;
 use crate::formats;
 use crate::output::{print_json, print_line, size, time};
@@ -20,7 +20,7 @@ pub enum Command {
         #[command(flatten)]
         slot: SlotRef,
         #[command(flatten)]
-        selected: Selected,
+        selected: SelectedOf<ListSlotWipeCertificatesRequest>,
         #[command(flatten)]
         save: Save,
     },

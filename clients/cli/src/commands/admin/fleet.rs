@@ -4,7 +4,7 @@ use gpuaas_proto::gpuaas::scheduler::v1::{
 };
 
 use super::Session;
-use crate::commands::select::Selected;
+use crate::commands::select::SelectedOf;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, word};
 use crate::project;
@@ -29,7 +29,7 @@ pub enum Command {
         #[arg(long)]
         free: bool,
         #[command(flatten)]
-        selected: Selected,
+        selected: SelectedOf<ListFleetNodesRequest>,
     },
     /// Count nodes and GPUs by region and hardware type.
     Counts {

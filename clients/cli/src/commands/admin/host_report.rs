@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{Session, done};
 use crate::api::Answer;
-use crate::commands::select::Selected;
+use crate::commands::select::{Selected, SelectedOf};
 use crate::failure::Failure;
 use crate::node;
 use crate::output::{print_json, print_line, print_table, time};
@@ -37,7 +37,7 @@ pub enum Command {
         /// Id, unique prefix of it, or hostname.
         node: String,
         #[command(flatten)]
-        selected: Selected,
+        selected: SelectedOf<ListHostReportsRequest>,
     },
     /// Show a report that is attached to a node.
     Show {

@@ -5,9 +5,10 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use gpuaas_proto::gpuaas::allocation::v1::CompareNodeRequest;
 use gpuaas_proto::gpuaas::inventory::v1::{
     CreateEnrolmentTokenRequest, CreateNodeRequest, DiscoverTopologyRequest, DiscoveryState,
-    GetTopologyDiscoveryRequest, TopologyDiscovery,
+    GetTopologyDiscoveryRequest, ListNodeHistoryRequest, TopologyDiscovery,
 };
 use serde_json::{Value, json};
 
@@ -15,7 +16,7 @@ use super::placement::{self, Verb};
 use super::{Session, comparison, describe, done, host_report, life, node_health, plans};
 use crate::api::Answer;
 use crate::commands::nodes;
-use crate::commands::select::Selected;
+use crate::commands::select::SelectedOf;
 use crate::failure::Failure;
 use crate::node;
 use crate::output::{print_json, print_table, word};
@@ -125,7 +126,7 @@ pub enum Command {
         /// Id, unique prefix of it, or hostname.
         node: String,
         #[command(flatten)]
-        selected: Selected,
+        selected: SelectedOf<ListNodeHistoryRequest>,
     },
     /// Break-fix records of a node.
     #[command(subcommand)]
@@ -150,7 +151,7 @@ pub enum Command {
         /// Id, unique prefix of it, or hostname.
         node: String,
         #[command(flatten)]
-        selected: Selected,
+        selected: SelectedOf<CompareNodeRequest>,
     },
     /// Reports of validate-host that are attached to a node.
     #[command(subcommand)]
@@ -258,7 +259,8 @@ async fn enrol_token(session: &Session, node: &str, out: &Path) -> Result<(), Fa
             Ok(answer)
         }
         _ => Err(Failure::Local(
-            "this enrolment token was already created and cannot be shown again; use another idempotency key"
+            "an enrolment token was made by an earlier attempt at this command, and is not shown again: run the command again, with \
+             another --idempotency-key where one is given, for a token that replaces it"
                 .to_owned(),
         )),
     });

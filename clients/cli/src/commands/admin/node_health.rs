@@ -7,7 +7,7 @@ use gpuaas_proto::gpuaas::scheduler::v1::{
 use gpuaas_proto::json::Enumeration as _;
 
 use super::{Session, done};
-use crate::commands::select::Selected;
+use crate::commands::select::SelectedOf;
 use crate::failure::Failure;
 use crate::node;
 use crate::output::{print_json, print_table, time, word};
@@ -50,7 +50,7 @@ pub enum BreakFixCommand {
         /// Id, unique prefix of it, or hostname.
         node: String,
         #[command(flatten)]
-        selected: Selected,
+        selected: SelectedOf<ListBreakFixesRequest>,
     },
 }
 
@@ -97,7 +97,7 @@ pub enum FindingCommand {
         #[arg(long)]
         all: bool,
         #[command(flatten)]
-        selected: Selected,
+        selected: SelectedOf<ListNodeFindingsRequest>,
     },
 }
 

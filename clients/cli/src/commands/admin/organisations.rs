@@ -8,7 +8,7 @@ use gpuaas_proto::gpuaas::identity::v1::{
 use gpuaas_proto::json::Enumeration as _;
 
 use super::{Session, done};
-use crate::commands::select::Selected;
+use crate::commands::select::{Selected, SelectedOf};
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, time, word};
 use crate::resolve::unique_or_near;
@@ -25,7 +25,7 @@ pub enum Command {
         #[arg(long, value_parser = STATES)]
         state: Option<String>,
         #[command(flatten)]
-        selected: Selected,
+        selected: SelectedOf<ListAllOrganisationsRequest>,
     },
     /// Show an organisation and its projects.
     #[command(visible_alias = "show")]

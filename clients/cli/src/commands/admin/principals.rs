@@ -9,7 +9,7 @@ use gpuaas_proto::json::Enumeration as _;
 
 use super::{Session, done};
 use crate::api::Answer;
-use crate::commands::select::Selected;
+use crate::commands::select::SelectedOf;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, time, word};
 use crate::resolve::unique;
@@ -34,7 +34,7 @@ pub enum Command {
         #[arg(long)]
         disabled: bool,
         #[command(flatten)]
-        selected: Selected,
+        selected: SelectedOf<ListPrincipalsRequest>,
     },
     /// Show one principal.
     #[command(visible_alias = "show")]

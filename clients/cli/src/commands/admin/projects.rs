@@ -5,7 +5,7 @@ use gpuaas_proto::json::Enumeration as _;
 
 use super::Session;
 use super::organisations::{self, STATES};
-use crate::commands::select::Selected;
+use crate::commands::select::SelectedOf;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, time, word};
 
@@ -20,7 +20,7 @@ pub enum Command {
         #[arg(long, value_parser = STATES)]
         state: Option<String>,
         #[command(flatten)]
-        selected: Selected,
+        selected: SelectedOf<ListProjectsRequest>,
     },
 }
 

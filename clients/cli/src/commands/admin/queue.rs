@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{PROJECT_HELP, Session, done};
 use crate::commands::catalog;
-use crate::commands::select::{Read, Selected};
+use crate::commands::select::{Read, Selected, SelectedOf};
 use crate::failure::Failure;
 use crate::node::{self, hostname_of};
 use crate::output::{print_json, print_table, time, word};
@@ -24,7 +24,7 @@ pub enum Command {
         #[arg(long)]
         region: Option<String>,
         #[command(flatten)]
-        selected: Selected,
+        selected: SelectedOf<ListQueueRequest>,
     },
     /// Show the priority of a project.
     Priority {

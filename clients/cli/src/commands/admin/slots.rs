@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use gpuaas_proto::gpuaas::allocation::v1::{GetSlotRepairRequest, RepairResourceSlotRequest};
 use gpuaas_proto::gpuaas::inventory::v1::{
     ApproveResourceSlotsRequest, DisableResourceSlotRequest, EnableResourceSlotRequest,
-    GetTopologyDiscoveryRequest, SlotChoice, TopologyDiscovery,
+    GetTopologyDiscoveryRequest, ListResourceSlotHistoryRequest, SlotChoice, TopologyDiscovery,
 };
 
 use super::{Session, done, life};
 use crate::commands::admin::node::wipe_policies;
 use crate::commands::nodes::print_slots;
-use crate::commands::select::Selected;
+use crate::commands::select::SelectedOf;
 use crate::failure::Failure;
 use crate::node;
 use crate::output::word;
@@ -147,7 +147,7 @@ pub enum Command {
         #[command(flatten)]
         slot: SlotRef,
         #[command(flatten)]
-        selected: Selected,
+        selected: SelectedOf<ListResourceSlotHistoryRequest>,
     },
     /// Repair a blocked slot, or a free one whose device another driver took: wipe its disk, verify it is empty, bind its
     /// devices to VFIO again and make it schedulable.

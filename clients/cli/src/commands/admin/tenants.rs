@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::Session;
 use crate::allocation::{label_of, name_of, state_text, status_text};
-use crate::commands::select::Selected;
+use crate::commands::select::SelectedOf;
 use crate::failure::Failure;
 use crate::node;
 use crate::output::{print_json, print_table, time};
@@ -41,7 +41,7 @@ pub struct List {
     #[arg(long)]
     all: bool,
     #[command(flatten)]
-    selected: Selected,
+    selected: SelectedOf<ListAllAllocationsRequest>,
 }
 
 /// What an operator does.

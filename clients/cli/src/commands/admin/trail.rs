@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::Session;
 use crate::audit_chain::{Chain, Expected, Place, Verified};
 use crate::commands::activity::Outcome;
-use crate::commands::select::Selected;
+use crate::commands::select::SelectedOf;
 use crate::failure::Failure;
 use crate::fit::short;
 use crate::output::{print_json, print_table, stamp, time, word};
@@ -55,7 +55,7 @@ pub struct ListFlags {
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
     #[command(flatten)]
-    selected: Selected,
+    selected: SelectedOf<ListAuditRecordsRequest>,
 }
 
 #[derive(Debug, clap::Args)]
