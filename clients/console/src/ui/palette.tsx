@@ -32,14 +32,14 @@ function Found({ nodes, close }: { nodes: { id: string; hostname: string }[]; cl
   const allocations = useAllocationsWatch().view;
   const commands = useMemo((): Action[] => {
     const go = (to: string) => () => navigate(to);
-    const places = [...placesFor(session && projectOf(session)?.role, session?.platformRole), ...(may(session?.platformRole, "read") ? PLATFORM : [])];
+    const places = [...placesFor(session && projectOf(session), session?.platformRole), ...(may(session?.platformRole, "read") ? PLATFORM : [])];
     const projects = (session?.projects.length ?? 0) > 1 ? (session?.projects ?? []) : [];
     return [
       ...places.map(({ to, title }) => ({ key: to, title, kind: "Page", run: go(to) })),
       ...Object.values(allocations ?? {}).map((one) => ({ ...allocationCommand(one), run: go(`/allocations/${one.id}`) })),
       ...nodes.map(({ id, hostname }) => ({ key: id, title: hostname, kind: "Node", also: id, run: go(`/admin/nodes/${id}`) })),
       ...projectCommands(projects).map(({ id, ...command }) => ({ ...command, run: () => chooseProject(id) })),
-      ...(roleMay(session && projectOf(session)?.role, "read") ? [{ key: "health-events", title: "Health events", kind: "Page", also: "gpu unhealthy degraded failed repair", run: go("/health-events") }] : []),
+      ...(session && projectOf(session) && roleMay(projectOf(session)?.role, "read") ? [{ key: "health-events", title: "Health events", kind: "Page", also: "gpu unhealthy degraded failed repair", run: go("/health-events") }] : []),
       { key: "reference", title: "API reference", kind: "Page", also: "openapi help documentation", run: () => location.assign("/reference") },
       ...(["light", "system", "dark"] as const).map((theme) => ({ key: theme, title: `${theme.charAt(0).toUpperCase()}${theme.slice(1)} theme`, kind: "Setting", run: () => chooseTheme(theme) })),
     ];

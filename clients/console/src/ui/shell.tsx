@@ -83,7 +83,7 @@ export function Shell({ children }: { children: ReactNode }) {
         </Link>
         <PaletteButton />
         <nav aria-label="Main" ref={menu}>
-          {placesFor(project?.role, session.platformRole).map((place) => (
+          {placesFor(project, session.platformRole).map((place) => (
             <NavLink key={place.to} {...place} />
           ))}
           {may(session.platformRole, "read") && (

@@ -102,7 +102,7 @@ export default function NodeView({ id }: { id: string }) {
           {blockerText(blocker)}
         </p>
       ))}
-      <Onboarding steps={status?.onboarding ?? []} />
+      <Onboarding steps={status?.onboarding ?? []} outOfService={placement.data?.admin_state !== undefined && placement.data.admin_state !== "enabled"} />
       <div className="card strip">
         <Facts
           rows={[
