@@ -51,6 +51,10 @@ export async function catalog() {
     await dialog.getByLabel("GPU counts").fill("2, 1");
     await dialog.getByLabel("Memory per GPU in GiB").fill("0.25");
     await look("the form of a SKU");
+    await dialog.getByRole("button", { name: "Save" }).click();
+    await dialog.getByRole("alert").getByText(/^Slot class: must be/).waitFor();
+    await look("a SKU that is refused");
+    await dialog.getByLabel("Slot class").fill("lab");
     await answer("Save");
     await page.reload();
     await row("SKUs", SKU).getByText("No price, not offered").waitFor();

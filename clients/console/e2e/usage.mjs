@@ -36,7 +36,7 @@ export async function usage() {
     await page.getByLabel("To", { exact: true }).fill("2026-01-02");
     await page.getByText("Nothing was billed in this time.").waitFor();
     await look("a time without cost");
-    await page.getByLabel("To", { exact: true }).fill("");
+    await page.getByLabel("From", { exact: true }).fill("2026-01-05");
     await page.getByText("Choose two dates").waitFor();
   });
 }

@@ -7,9 +7,6 @@ import { Button } from "./basics";
 import { MODAL } from "./modal";
 import { ProblemNote } from "./problem";
 
-/** Why an answer was refused may stand below what is in sight of a long form. */
-const intoSight = (element: HTMLElement | null) => element?.scrollIntoView({ block: "nearest" });
-
 export function Confirm({
   trigger,
   title,
@@ -74,11 +71,7 @@ export function Confirm({
             <AlertDialog.Description asChild>
               <div className="dialog-text">{children}</div>
             </AlertDialog.Description>
-            {error !== undefined && (
-              <div className="dialog-problem" ref={intoSight}>
-                <ProblemNote error={error} reloaded={() => begin(true)} />
-              </div>
-            )}
+            {error !== undefined && <ProblemNote error={error} reloaded={() => begin(true)} />}
             <footer>
               <AlertDialog.Cancel asChild>
                 <Button>Cancel</Button>
