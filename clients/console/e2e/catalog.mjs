@@ -12,6 +12,8 @@ const IMAGE = `tour-${run}`;
 const HOSTS = [1, 2].map((number) => `tour-${run}-${number}`);
 
 const tab = (title) => page.getByRole("tab", { name: title, exact: true }).click();
+/** The row of an image, by its whole slug. */
+const status = (slug) => table("Images").getByRole("row").filter({ has: page.getByText(slug, { exact: true }) });
 const row = (list, text) => table(list).getByRole("row").filter({ hasText: text });
 
 export async function catalog() {
@@ -33,11 +35,12 @@ export async function catalog() {
     await look("the form of a region that is closed");
     await answer("Save");
     await page.reload();
+    await row("Regions", REGION).getByText("Tour, second hall").waitFor();
     await row("Regions", REGION).getByText("This hall is being painted.").waitFor();
-    await row("Regions", "Tour, second hall").getByText("Closed").waitFor();
+    await row("Regions", REGION).getByText("Closed").waitFor();
     await look("the regions");
     await page.goto(`${BASE}/launch`);
-    await page.getByText("This hall is being painted.").waitFor();
+    await page.getByText("This hall is being painted.").first().waitFor();
   });
 
   await test("a SKU is added, gets a price and another one, and is disabled", async () => {
@@ -54,7 +57,7 @@ export async function catalog() {
     await dialog.getByRole("button", { name: "Save" }).click();
     await dialog.getByRole("alert").getByText(/^Slot class: must be/).waitFor();
     await look("a SKU that is refused");
-    await dialog.getByLabel("Slot class").fill("lab");
+    await dialog.getByLabel("Slot class").fill("h200_sxm");
     await answer("Save");
     await page.reload();
     await row("SKUs", SKU).getByText("No price, not offered").waitFor();
@@ -110,18 +113,18 @@ export async function catalog() {
     await look("an image that is refused");
     await dialog.getByRole("button", { name: "Cancel" }).click();
     await look("the images");
-    await page.getByRole("button", { name: `Disable ${slug}` }).click();
+    await page.getByRole("button", { name: `Disable ${slug}`, exact: true }).click();
     await answer("Disable");
     await page.reload();
-    await row("Images", slug).getByText("Disabled").waitFor();
+    await status(slug).getByText("Disabled").waitFor();
     await page.getByLabel("Status", { exact: true }).selectOption("active");
     await page.getByLabel("Status", { exact: true }).selectOption("disabled");
-    await row("Images", slug).waitFor();
-    await page.getByRole("button", { name: `Activate ${slug}` }).click();
+    await status(slug).waitFor();
+    await page.getByRole("button", { name: `Activate ${slug}`, exact: true }).click();
     await answer("Activate");
     await page.getByLabel("Status", { exact: true }).selectOption("");
     await page.reload();
-    await row("Images", slug).getByText("Active").waitFor();
+    await status(slug).getByText("Active").waitFor();
     await page.getByRole("searchbox").fill("nothing like it");
     await page.getByText("No image matches").waitFor();
   });
@@ -167,6 +170,11 @@ export async function enrolment() {
     await page.getByRole("link", { name: HOSTS[0] }).click();
     await heading(new RegExp(HOSTS[0])).waitFor();
     await look("a node that waits for its agent");
+    await page.getByRole("button", { name: "Enrol", exact: true }).click();
+    await dialog.getByRole("button", { name: "Make a token" }).click();
+    await form.getByText(`Enrolment token of ${HOSTS[0]}`).waitFor();
+    await look("another token of a node");
+    await form.getByRole("button", { name: "I have saved it" }).click();
     await page.getByRole("button", { name: "Delete", exact: true }).click();
     await dialog.getByLabel("Reason (optional)").fill("ordered twice");
     await answer("Delete");

@@ -65,8 +65,8 @@ function Found({ nodes, close }: { nodes: { id: string; hostname: string }[]; cl
     <>
       <input
         role="combobox"
-        aria-expanded="true"
-        aria-controls={list}
+        aria-expanded={found.length > 0}
+        aria-controls={found.length > 0 ? list : undefined}
         aria-activedescendant={chosen && `${list}-${found.indexOf(chosen)}`}
         aria-label="Go to a page, an allocation or a node"
         placeholder="Page, allocation, node…"
@@ -79,14 +79,16 @@ function Found({ nodes, close }: { nodes: { id: string; hostname: string }[]; cl
           setAt(0);
         }}
       />
-      <ul role="listbox" id={list} aria-label="Results">
-        {found.map((action, index) => (
-          <li key={action.key} role="option" id={`${list}-${index}`} aria-selected={action === chosen} onMouseMove={() => setAt(index)} onClick={() => run(action)}>
-            <span>{action.title}</span>
-            <small>{action.kind}</small>
-          </li>
-        ))}
-      </ul>
+      {found.length > 0 && (
+        <ul role="listbox" id={list} aria-label="Results">
+          {found.map((action, index) => (
+            <li key={action.key} role="option" id={`${list}-${index}`} aria-selected={action === chosen} onMouseMove={() => setAt(index)} onClick={() => run(action)}>
+              <span>{action.title}</span>
+              <small>{action.kind}</small>
+            </li>
+          ))}
+        </ul>
+      )}
       <p className="muted" role="status">
         {found.length === 0 ? "Nothing found. Try a part of a name." : "Enter opens, Escape closes."}
       </p>
