@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { PEOPLE } from "./people.mjs";
-import { as, dialog, go, heading, look, page, table, test, BASE } from "./world.mjs";
+import { PEOPLE, run } from "./people.mjs";
+import { as, dialog, go, heading, look, page, table, test, tokenOf, BASE } from "./world.mjs";
 
 const PROGRAM = `${process.env.GPUAAS_PROGRAMS ?? "target/debug"}/gpuaas`;
 const records = table("Audit records");
@@ -26,6 +26,8 @@ export async function audit() {
     await page.reload();
     await records.getByRole("row").nth(1).waitFor();
     for (const row of (await records.getByRole("row").all()).slice(1)) assert.match(await row.innerText(), /user:admin[^]*principal\.create/);
+    const refused = await page.request.post(`${BASE}/api/v1/admin/organisations`, { headers: { Authorization: `Bearer ${tokenOf("user")}`, "X-Idempotency-Key": `tour-${run}` }, data: { slug: `mine-${run}` } });
+    assert.equal(refused.status(), 403);
     await page.goto(`${BASE}/admin/audit?outcome=denied`);
     await records.getByText("Denied").first().waitFor();
     assert.equal(await records.getByText("Allowed").count(), 0);

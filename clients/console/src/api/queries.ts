@@ -30,7 +30,7 @@ export function useProjects(): Project[] {
     retry: false,
   });
   const own = session?.projects ?? [];
-  return may(session?.platformRole, "read") && all.data ? all.data.map(({ id = "", slug = "", organisation = "" }) => ({ id, slug, organisation })) : own;
+  return may(session?.platformRole, "read") && all.data ? all.data.map(({ id = "", slug = "", organisation = "", state }) => ({ id, slug, organisation, isClosed: state === "closed" })) : own;
 }
 
 /** Those that have ended too, page by page; what is going on comes from the watch. */
