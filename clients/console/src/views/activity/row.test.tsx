@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { Router } from "wouter";
 import type { Activity } from "../../api/activity";
 import type { Allocation } from "../../api/types";
-import { Row, nameIn, pageOf, whoOf } from "./row";
+import { Row, nameIn, pageOf, reasonText, whoOf } from "./row";
 
 const activity: Activity = {
   id: "01930000-0001-7000-8000-000000000001",
@@ -44,6 +44,10 @@ it("p10_an_activity_says_who_did_what_to_which_thing", () => {
 it("operators have no name, and the platform is named as itself", () => {
   expect(whoOf({ ...activity, actor: "operator", actor_kind: "operator" })).toBe("An operator");
   expect(whoOf({ ...activity, actor: "", actor_kind: "platform" })).toBe("The platform");
+});
+
+it("a reason of the platform's own is said in words", () => {
+  expect([undefined, "new_fans arrived", "ended_by_operator"].map(reasonText)).toEqual(["", "new_fans arrived", "Ended by operator"]);
 });
 
 it("a thing links to the page that shows it", () => {

@@ -5,7 +5,7 @@ import { useAllocation } from "../../api/queries";
 import type { Allocation } from "../../api/types";
 import type { ById } from "../../api/watches";
 import { nameOf } from "../../lib/allocation-name";
-import { shortId } from "../../lib/text";
+import { sentence, shortId } from "../../lib/text";
 import { Badge, Time } from "../../ui/basics";
 import type { Column } from "../../ui/table";
 
@@ -15,6 +15,11 @@ export const COLUMNS: Column[] = ["Time", "Who", "Activity", "Outcome", ["Reason
 export function whoOf({ actor = "", actor_kind }: Activity): string {
   if (actor_kind === "operator") return "An operator";
   return actor || "The platform";
+}
+
+/** A reason as people wrote it; one of the platform's own in words. */
+export function reasonText(reason = ""): string {
+  return /^[a-z]+(_[a-z]+)+$/.test(reason) ? sentence(reason) : reason;
 }
 
 /** The page that shows the thing; undefined where none does. */
@@ -68,7 +73,7 @@ export function Row({ activity, view }: { activity: Activity; view: ById<Allocat
       <td>
         <Badge tone={denied ? "bad" : "good"}>{denied ? "Denied" : "Allowed"}</Badge>
       </td>
-      <td className="optional">{activity.reason || "–"}</td>
+      <td className="optional">{reasonText(activity.reason) || "–"}</td>
     </tr>
   );
 }
