@@ -134,8 +134,11 @@ export async function owners() {
     await page.reload();
     await table("Projects").getByText(SECOND).waitFor();
     await look("the projects of an organisation");
-    await page.locator(".project-choice").getByRole("combobox").selectOption({ label: SECOND });
-    await go("Project", `Project ${SECOND}`);
+    const choice = page.locator(".project-choice").getByRole("combobox");
+    await choice.selectOption({ label: PROJECT });
+    await table("Projects").getByRole("link", { name: "Speech" }).click();
+    await heading(`Project ${SECOND}`).waitFor();
+    assert.equal(await choice.locator("option:checked").innerText(), SECOND);
     await tab("Settings");
     await page.getByRole("button", { name: "Rename" }).click();
     await dialog.getByLabel("Display name").fill("Speech models");
