@@ -27,6 +27,11 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Admin(admin::Command::Certificate(admin::certificate::Command::Verify(flags))) => {
             return admin::certificate::verify_file(&flags);
         }
+        Command::Admin(admin::Command::Audit(admin::audit::Command::Verify(flags)))
+            if flags.is_of_file() =>
+        {
+            return admin::trail::verify_file(&flags);
+        }
         command => command,
     };
     let target = profile::target(&cli.global, command.is_admin())?;

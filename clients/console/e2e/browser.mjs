@@ -59,5 +59,5 @@ export async function open(browser, options = {}) {
 
 export function camera(folder) {
   mkdirSync(folder, { recursive: true });
-  return (page, name) => page.screenshot({ path: join(folder, `${name}.png`), animations: "disabled" });
+  return (page, name, options = {}) => page.screenshot({ path: join(folder, `${name}.png`), animations: "disabled", ...options });
 }

@@ -1,19 +1,10 @@
 // Reserved capacity, launching several, the queue, and the operators' reports; while one GPU of two is in use.
 import assert from "node:assert/strict";
 import { accessible } from "./accessible.mjs";
-import { BASE, WIDE, name, newPublicKey, page, prewarmed, shot, signIn, signOut, test } from "./world.mjs";
+import { BASE, WIDE, as, dialog, go, heading, name, newPublicKey, page, prewarmed, shot, table, test } from "./world.mjs";
 
 const TALL = { width: 1280, height: 1500 };
 const PHONE = { width: 390, height: 844 };
-const heading = (text) => page.getByRole("heading", { level: 1, name: text });
-const dialog = page.getByRole("alertdialog");
-const go = (link) => page.getByRole("navigation", { name: "Main" }).getByRole("link", { name: link, exact: true }).click();
-const table = (title) => page.getByRole("table", { name: title });
-
-async function as(principal) {
-  await signOut();
-  await signIn(principal);
-}
 
 /** A page in full, judged, and on a phone, where nothing may be cut off at the side. */
 async function seen(title, where, size = WIDE) {

@@ -1,16 +1,26 @@
-// The console against a running stack: node e2e/run.mjs [base] [folder for screenshots] [name of the allocation]
+// The console against a running stack: node e2e/run.mjs [base] [folder for screenshots] [name of the allocation] [parts, with commas
+// between them]. Parts of the middle alone need the allocation of that name to run.
 import assert from "node:assert/strict";
 import { accessible, findings } from "./accessible.mjs";
 import { byKeyboard, darkAndNarrow, launch, power, release } from "./allocation.mjs";
+import { activity, audit } from "./audit.mjs";
 import { ends, leftOut, limits, reports, reservations, several } from "./capacity.mjs";
+import { catalog, enrolment, rollouts } from "./catalog.mjs";
+import { details, grants, repairs } from "./details.mjs";
+import { accounts, scim, sshKeys, webhooks } from "./integrations.mjs";
 import { approve, drain, hosts } from "./operator.mjs";
+import { leave, people } from "./people.mjs";
 import { sharedBrowser, tokens } from "./session.mjs";
 import { signIns } from "./sign-in.mjs";
 import { sizes } from "./sizes.mjs";
+import { closing, invitations, organisations, owners } from "./tenancy.mjs";
 import { terminal } from "./terminal.mjs";
-import { BASE, browser, name, onPhone, page, shot, signIn, test } from "./world.mjs";
+import { palette, usage } from "./usage.mjs";
+import { BASE, as, browser, name, onPhone, page, shot, test } from "./world.mjs";
 
-try {
+const only = (process.argv[5] ?? "").split(",").filter(Boolean);
+
+async function firstLoad() {
   await test("the first load is small and the page obeys its policy", async () => {
     const response = await page.goto(BASE);
     assert.match(response.headers()["content-security-policy"], /script-src 'self';/);
@@ -44,28 +54,16 @@ try {
     await page.getByRole("button", { name: "Sign in with a token" }).click();
     await page.getByText("This is not a valid token").waitFor();
   });
+}
 
-  await tokens();
-  await signIns();
-  await approve();
-  await test("sign in", () => signIn("user:demo"));
-  await launch();
-  await terminal();
-  await power();
-  await limits();
-  await reservations();
-  await several();
-  await reports();
-  await ends();
-  await drain();
-  await page.getByRole("link", { name }).click();
-  await release();
-  await leftOut();
-  await sharedBrowser();
-  await hosts();
-  await byKeyboard();
-  await darkAndNarrow();
-  await sizes();
+/** From a released allocation on. */
+const openAllocation = () => page.getByRole("link", { name }).click();
+const member = () => as("user:demo");
+
+const PARTS = { firstLoad, tokens, signIns, approve, people, member, launch, terminal, power, details, grants, repairs, memberAgain: member, limits, reservations, several, reports, ends, drain, openAllocation, release, leftOut, sharedBrowser, hosts, byKeyboard, darkAndNarrow, usage, organisations, owners, invitations, sshKeys, accounts, webhooks, scim, closing, catalog, enrolment, rollouts, palette, audit, activity, leave, sizes };
+
+try {
+  for (const [part, run] of Object.entries(PARTS)) if (only.length === 0 || only.includes(part)) await run();
   await test("no page had a violation of the accessibility rules that is more than minor", () => assert.deepEqual(findings, []));
   await test("no script failed and the content policy held", () => assert.deepEqual(page.faults, []));
 } finally {

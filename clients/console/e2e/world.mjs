@@ -31,7 +31,7 @@ export function newPublicKey() {
 export const browser = await start();
 export const page = await open(browser, { viewport: WIDE });
 const take = camera(FOLDER);
-export const shot = (title) => take(page, title);
+export const shot = (title, options) => take(page, title, options);
 
 export async function test(title, run) {
   const begin = performance.now();
@@ -55,6 +55,14 @@ export async function onPhone(title) {
   await page.setViewportSize(WIDE);
 }
 
+/** A page in full and on a phone, once all of it is there, judged by axe at both. */
+export async function look(title) {
+  await page.locator("main .skeleton").first().waitFor({ state: "detached" });
+  await shot(title.replace(/\W+/g, "-"), { fullPage: true });
+  await accessible(page, title);
+  await onPhone(title);
+}
+
 /** Presses Tab until an element is reached; fails when it never is. */
 export async function tabTo(locator) {
   for (let i = 0; i < 80; i++) {
@@ -65,17 +73,23 @@ export async function tabTo(locator) {
 }
 
 /** Opens the link of the stack, which leads to the page of the embedded issuer. */
-export async function openLink() {
-  await page.goto(BASE);
+export async function openLink(on = page) {
+  await on.goto(BASE);
   // a link that differs in its fragment alone loads nothing
-  await page.goto(link());
-  await page.reload();
-  await page.getByRole("heading", { name: "Choose who to be" }).waitFor();
+  await on.goto(link());
+  await on.reload();
+  await on.getByRole("heading", { name: "Choose who to be" }).waitFor();
+}
+
+/** Signs somebody in who may belong nowhere yet. */
+export async function enter(principal, on = page) {
+  await openLink(on);
+  await on.getByRole("button", { name: principal }).click();
+  await on.getByRole("navigation", { name: "Main" }).waitFor();
 }
 
 export async function signIn(principal) {
-  await openLink();
-  await page.getByRole("button", { name: principal }).click();
+  await enter(principal);
   // from the page that everybody begins at
   await page.getByRole("navigation", { name: "Main" }).getByRole("link", { name: "Allocations", exact: true }).click();
   await page.getByRole("heading", { name: "Allocations", exact: true }).waitFor();
@@ -89,7 +103,29 @@ export async function signOut(press = (button) => button.click()) {
   await page.waitForURL(`${BASE}/`);
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
 }
+
+/** Signs somebody in, in the place of whoever is. */
+export async function as(principal) {
+  await page.goto(BASE);
+  if (await page.evaluate(() => sessionStorage.getItem("gpuaas.session"))) await signOut();
+  await enter(principal);
+}
+
 export const state = (word) => page.getByRole("heading", { level: 1 }).getByText(word, { exact: true });
 /** The launch form's choice of nodes with the image cached. */
 export const prewarmed = page.getByRole("checkbox", { name: "Only on nodes with the image cached" });
+export const menu = (title) => page.getByRole("navigation", { name: "Main" }).getByRole("link", { name: title, exact: true });
+export const heading = (text) => page.getByRole("heading", { level: 1, name: text });
+export const table = (title) => page.getByRole("table", { name: title });
+export const dialog = page.getByRole("alertdialog");
+/** A page of the menu, as somebody goes there. */
+export async function go(title, headed = title) {
+  await menu(title).click();
+  await heading(headed).waitFor();
+}
+/** Answers the question that is open, and waits until it is done. */
+export async function answer(word) {
+  await dialog.getByRole("button", { name: word, exact: true }).click();
+  await dialog.waitFor({ state: "detached" });
+}
 export const live = () => page.locator(".live-mark[data-status=live]").waitFor();

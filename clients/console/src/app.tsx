@@ -99,7 +99,7 @@ function Views() {
         <Suspense fallback={<div className="page"><Skeleton lines={6} label="Loading the view" /></div>}>
           <Switch>
             <Route path="/"><Home /></Route>
-            <Route path="/overview" component={Overview} />
+            <Route path="/overview"><ForRole title="Overview" right="billing"><Overview /></ForRole></Route>
             <Route path="/allocations"><ForRole title="Allocations" right="read" otherwise={<Granted />}><AllocationList /></ForRole></Route>
             <Route path="/allocations/:id">{({ id }) => <AllocationView key={id} id={id} />}</Route>
             <Route path="/launch"><ForRole title="Launch" right="write"><Launch /></ForRole></Route>
@@ -108,7 +108,7 @@ function Views() {
             <Route path="/reservations/:id">{({ id }) => <ReservationView key={id} side="project" id={id} />}</Route>
             <Route path="/activity"><ForRole title="Activity" right="read"><ActivityPage /></ForRole></Route>
             <Route path="/health-events"><ForRole title="Health events" right="read"><HealthEvents /></ForRole></Route>
-            <Route path="/usage" component={Usage} />
+            <Route path="/usage"><ForRole title="Usage" right="billing"><Usage /></ForRole></Route>
             <Route path="/keys" component={SshKeys} />
             <Route path="/api-keys"><ForRole title="API keys" right="read" platform="read"><ApiKeys /></ForRole></Route>
             <Route path="/project" component={ProjectPage} />

@@ -168,6 +168,22 @@ fn p10_a_chain_is_verified_from_the_api_and_from_a_file() {
 }
 
 #[test]
+fn p10_a_file_is_verified_where_no_platform_is_known() {
+    let world = World::new();
+    serve(&world, &records("edge", 3));
+    let path = world.path("audit.jsonl");
+    let file = path.to_str().expect("text");
+    world
+        .run(&["admin", "audit", "export", "--file", file])
+        .ok();
+    std::fs::remove_file(world.path("profile.toml")).expect("removed");
+    let ran = world.run(&["admin", "audit", "verify", file]).ok();
+    assert!(ran.out.contains("All chains are whole."), "{ran:?}");
+    let ran = world.run(&["admin", "audit", "verify"]);
+    assert_ne!(ran.code, 0, "{ran:?}");
+}
+
+#[test]
 fn an_export_is_continued_and_is_one_chain() {
     let world = World::new();
     let all = records("edge", 4);

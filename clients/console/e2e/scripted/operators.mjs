@@ -387,7 +387,7 @@ export async function operators({ assert, page, server, test, look, go, signIn }
   await test("administrators set which issuer the people of an organisation have", async () => {
     await go("/admin/organisations", "Organisations");
     await page.getByRole("button", { name: "Set up SCIM of acme" }).click();
-    await dialog.getByText("There are 42 people").waitFor();
+    await dialog.getByText("It keeps 42 now").waitFor();
     assert.ok(await dialog.getByRole("button", { name: "Save" }).isDisabled(), "nothing is changed yet");
     await dialog.getByLabel("Issuer").fill("login");
     await dialog.getByText("The issuer is a URL").waitFor();

@@ -30,7 +30,9 @@ export function useProjects(): Project[] {
     retry: false,
   });
   const own = session?.projects ?? [];
-  return may(session?.platformRole, "read") && all.data ? all.data.map(({ id = "", slug = "", display_name = "", organisation = "" }) => ({ id, slug, display_name, organisation })) : own;
+  return may(session?.platformRole, "read") && all.data
+    ? all.data.map(({ id = "", slug = "", display_name = "", organisation = "", state }) => ({ id, slug, display_name, organisation, isClosed: state === "closed" }))
+    : own;
 }
 
 /** Those that have ended too, page by page; what is going on comes from the watch. */

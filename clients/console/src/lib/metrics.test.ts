@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { MetricSeries } from "../api/types";
-import { chartsOf, columnsOf, described, figure, summaryOf } from "./metrics";
+import { chartsOf, columnsOf, described, figure, summaryOf, topOf } from "./metrics";
 
 const at = (second: number) => new Date(Date.UTC(2026, 0, 31, 12, 0, second)).toISOString();
 const series = (metric: MetricSeries["metric"], values: [number, number][], gpu?: number): MetricSeries => ({
@@ -38,6 +38,10 @@ describe("d_90 the charts of a VM", () => {
     expect(described(chart!, "1 hour")).toBe("CPU over 1 hour: CPU 12.3 % now, 50 % at most. The table below has the values.");
     expect(summaryOf(chart!.lines[0]!)).toEqual({ last: 12.25, mean: 31.125, most: 50 });
     expect(summaryOf({ name: "none", points: [] })).toBeUndefined();
+  });
+
+  it("have an axis whose ticks are told apart, whatever little was measured", () => {
+    expect([0, 0.0008, 0.2, 40].map(topOf)).toEqual([1, 0.05, 0.22000000000000003, 44]);
   });
 
   it("have figures with as many digits as matter", () => {

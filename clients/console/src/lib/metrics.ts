@@ -96,6 +96,11 @@ export function figure(value: number): string {
   return value >= 10 ? value.toFixed(1).replace(/\.0$/, "") : String(Number(value.toPrecision(2)));
 }
 
+/** The top of an axis that has no fixed one: above the highest value, and high enough for ticks that `figure` tells apart. */
+export function topOf(highest: number): number {
+  return highest > 0 ? Math.max(highest * 1.1, 0.05) : 1;
+}
+
 export interface Summary {
   last: number;
   mean: number;

@@ -35,9 +35,11 @@ export function raise(what: string, admin: boolean): string {
   return admin ? `raise ${what} under ${where}` : `ask an administrator to raise ${what}`;
 }
 
-/** The part of a long id that people compare. */
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+/** The part of a long id that people compare; of a code or slug all. */
 export function shortId(id: string): string {
-  return id.slice(-8);
+  return UUID.test(id) ? id.slice(-8) : id;
 }
 
 /** Bytes in binary units. */

@@ -9,6 +9,7 @@ const hour = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-di
 const minute = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
 const planned = new Intl.DateTimeFormat(undefined, { weekday: "short", year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", timeZoneName: "short" });
 const plannedShort = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", timeZoneName: "short" });
+const plannedYear = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", timeZoneName: "short" });
 const relative = new Intl.RelativeTimeFormat(undefined, { numeric: "always", style: "long" });
 
 export const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
@@ -21,6 +22,10 @@ export function fullTime(time: string): string {
 /** Without the year. */
 export function shortTime(time: string): string {
   return short.format(new Date(time));
+}
+
+function isOfYear(time: string, now: number): boolean {
+  return new Date(time).getFullYear() === new Date(now).getFullYear();
 }
 
 export function clockTime(time: string): string {
@@ -37,9 +42,9 @@ export function plannedTime(time: string): string {
   return planned.format(new Date(time));
 }
 
-/** The same without the day of the week and the year. */
-export function plannedShortTime(time: string): string {
-  return plannedShort.format(new Date(time));
+/** The same without the day of the week, and in the year that goes on without the year. */
+export function plannedShortTime(time: string, now: number): string {
+  return (isOfYear(time, now) ? plannedShort : plannedYear).format(new Date(time));
 }
 
 /** A time as a field for date and time has it: in the reader's zone, to the minute. */

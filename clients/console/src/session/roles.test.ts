@@ -32,12 +32,13 @@ it("who has no role that is known is offered everything, and a role of a later s
 });
 
 it("the menu has the pages that a role has something on", () => {
-  const titles = (role: MemberRole | undefined, platform?: "auditor") => placesFor(role, platform).map(({ title }) => title);
+  const titles = (role: MemberRole | undefined, platform?: "auditor") => placesFor({ role }, platform).map(({ title }) => title);
   expect(titles("owner")).toEqual(PLACES.map(({ title }) => title));
   expect(titles(undefined)).toEqual(PLACES.map(({ title }) => title));
   expect(titles("viewer")).not.toContain("Launch");
   expect(titles("billing")).toEqual(["Overview", "Usage", "SSH keys", "Project", "Organisation"]);
   expect(titles("billing", "auditor")).toContain("API keys");
+  expect(placesFor(undefined, undefined).map(({ title }) => title)).toEqual(["Overview", "SSH keys", "Project", "Organisation"]);
 });
 
 it("the project that is looked at is the chosen one, otherwise the first", () => {

@@ -18,6 +18,8 @@ export interface Project {
   organisation_id?: string;
   /** Slug of its organisation; missing in a session that does not know it. */
   organisation?: string;
+  /** It has ended for good; among those that operators see. */
+  isClosed?: boolean;
 }
 
 /** An organisation that who is signed in is a member of. */

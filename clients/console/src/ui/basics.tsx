@@ -64,7 +64,7 @@ export function Planned({ value, short = false }: { value: string | undefined; s
   if (!value) return <span className="muted">–</span>;
   return (
     <time dateTime={value} title={fullTime(value)}>
-      {short ? plannedShortTime(value) : plannedTime(value)}
+      {short ? plannedShortTime(value, Date.now()) : plannedTime(value)}
     </time>
   );
 }

@@ -24,7 +24,7 @@ export const PLACES: Place[] = [
   { to: "/launch", title: "Launch", icon: Plus, needs: "write" },
   { to: "/reservations", title: "Reservations", icon: CalendarClock, needs: "read" },
   { to: "/activity", title: "Activity", icon: History, needs: "read" },
-  { to: "/usage", title: "Usage", icon: ReceiptText },
+  { to: "/usage", title: "Usage", icon: ReceiptText, needs: "billing" },
   { to: "/keys", title: "SSH keys", icon: KeyRound },
   { to: "/api-keys", title: "API keys", icon: Bot, needs: "read", orOnPlatform: "read" },
   { to: "/project", title: "Project", icon: Users },
@@ -47,9 +47,9 @@ export const PLATFORM: Place[] = [
   { to: "/admin/audit", title: "Audit", icon: ScrollText },
 ];
 
-/** The pages that a role in the project has something on. */
-export function placesFor(role: MemberRole | undefined, platformRole: PlatformRole | undefined): Place[] {
-  return PLACES.filter(({ needs, orOnPlatform }) => !needs || roleMay(role, needs) || (orOnPlatform !== undefined && may(platformRole, orOnPlatform)));
+/** The pages that somebody has something on: by the role in the project, where there is one, or on the platform. */
+export function placesFor(project: { role?: MemberRole } | undefined, platformRole: PlatformRole | undefined): Place[] {
+  return PLACES.filter(({ needs, orOnPlatform }) => !needs || (project && roleMay(project.role, needs)) || (orOnPlatform !== undefined && may(platformRole, orOnPlatform)));
 }
 
 /** Whether an address is of a page of the menu. */

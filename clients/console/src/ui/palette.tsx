@@ -32,14 +32,14 @@ function Found({ nodes, close }: { nodes: { id: string; hostname: string }[]; cl
   const allocations = useAllocationsWatch().view;
   const commands = useMemo((): Action[] => {
     const go = (to: string) => () => navigate(to);
-    const places = [...placesFor(session && projectOf(session)?.role, session?.platformRole), ...(may(session?.platformRole, "read") ? PLATFORM : [])];
+    const places = [...placesFor(session && projectOf(session), session?.platformRole), ...(may(session?.platformRole, "read") ? PLATFORM : [])];
     const projects = (session?.projects.length ?? 0) > 1 ? (session?.projects ?? []) : [];
     return [
       ...places.map(({ to, title }) => ({ key: to, title, kind: "Page", run: go(to) })),
       ...Object.values(allocations ?? {}).map((one) => ({ ...allocationCommand(one), run: go(`/allocations/${one.id}`) })),
       ...nodes.map(({ id, hostname }) => ({ key: id, title: hostname, kind: "Node", also: id, run: go(`/admin/nodes/${id}`) })),
       ...projectCommands(projects).map(({ id, ...command }) => ({ ...command, run: () => chooseProject(id) })),
-      ...(roleMay(session && projectOf(session)?.role, "read") ? [{ key: "health-events", title: "Health events", kind: "Page", also: "gpu unhealthy degraded failed repair", run: go("/health-events") }] : []),
+      ...(session && projectOf(session) && roleMay(projectOf(session)?.role, "read") ? [{ key: "health-events", title: "Health events", kind: "Page", also: "gpu unhealthy degraded failed repair", run: go("/health-events") }] : []),
       { key: "reference", title: "API reference", kind: "Page", also: "openapi help documentation", run: () => location.assign("/reference") },
       ...(["light", "system", "dark"] as const).map((theme) => ({ key: theme, title: `${theme.charAt(0).toUpperCase()}${theme.slice(1)} theme`, kind: "Setting", run: () => chooseTheme(theme) })),
     ];
@@ -65,8 +65,8 @@ function Found({ nodes, close }: { nodes: { id: string; hostname: string }[]; cl
     <>
       <input
         role="combobox"
-        aria-expanded="true"
-        aria-controls={list}
+        aria-expanded={found.length > 0}
+        aria-controls={found.length > 0 ? list : undefined}
         aria-activedescendant={chosen && `${list}-${found.indexOf(chosen)}`}
         aria-label="Go to a page, an allocation or a node"
         placeholder="Page, allocation, node…"
@@ -79,14 +79,16 @@ function Found({ nodes, close }: { nodes: { id: string; hostname: string }[]; cl
           setAt(0);
         }}
       />
-      <ul role="listbox" id={list} aria-label="Results">
-        {found.map((action, index) => (
-          <li key={action.key} role="option" id={`${list}-${index}`} aria-selected={action === chosen} onMouseMove={() => setAt(index)} onClick={() => run(action)}>
-            <span>{action.title}</span>
-            <small>{action.kind}</small>
-          </li>
-        ))}
-      </ul>
+      {found.length > 0 && (
+        <ul role="listbox" id={list} aria-label="Results">
+          {found.map((action, index) => (
+            <li key={action.key} role="option" id={`${list}-${index}`} aria-selected={action === chosen} onMouseMove={() => setAt(index)} onClick={() => run(action)}>
+              <span>{action.title}</span>
+              <small>{action.kind}</small>
+            </li>
+          ))}
+        </ul>
+      )}
       <p className="muted" role="status">
         {found.length === 0 ? "Nothing found. Try a part of a name." : "Enter opens, Escape closes."}
       </p>

@@ -83,7 +83,7 @@ export function Shell({ children }: { children: ReactNode }) {
         </Link>
         <PaletteButton />
         <nav aria-label="Main" ref={menu}>
-          {placesFor(project?.role, session.platformRole).map((place) => (
+          {placesFor(project, session.platformRole).map((place) => (
             <NavLink key={place.to} place={place} />
           ))}
           {may(session.platformRole, "read") && (
@@ -118,6 +118,9 @@ export function Shell({ children }: { children: ReactNode }) {
               {session.principal || "token"}
               {may(session.platformRole, "read") && <small>{ROLE_WORDS[session.platformRole ?? "unspecified"]}</small>}
             </span>
+          </div>
+          <div className="who-tools">
+            <ThemeSwitch />
             <a className="button quiet small icon-only" href="/reference" aria-label="API reference" title="API reference">
               <BookOpen size={16} />
             </a>
@@ -125,7 +128,6 @@ export function Shell({ children }: { children: ReactNode }) {
               <LogOut size={16} />
             </button>
           </div>
-          <ThemeSwitch />
         </div>
       </aside>
       <main id="main" tabIndex={-1}>

@@ -1,7 +1,7 @@
 //! `admin`: commands of administrators.
 mod agent_rollout;
 pub mod allocation;
-mod audit;
+pub mod audit;
 mod capacity;
 mod catalog;
 pub mod certificate;
@@ -24,7 +24,7 @@ mod reservations;
 mod scim;
 mod slots;
 mod tenants;
-mod trail;
+pub mod trail;
 
 use super::{Session, done, terminal_sessions};
 use crate::failure::Failure;

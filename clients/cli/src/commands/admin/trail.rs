@@ -17,6 +17,7 @@ use crate::commands::activity::Outcome;
 use crate::commands::select::SelectedOf;
 use crate::failure::Failure;
 use crate::fit::short;
+use crate::formats;
 use crate::output::{print_json, print_table, stamp, time, word};
 
 /// Most records of a page.
@@ -82,6 +83,13 @@ pub struct VerifyFlags {
     /// were cut off at the end are not noticed. May be given several times.
     #[arg(long, value_name = "SOURCE:POSITION:DIGEST")]
     expect: Vec<Expected>,
+}
+
+impl VerifyFlags {
+    /// Whether it is of a file, for which nobody is asked.
+    pub fn is_of_file(&self) -> bool {
+        self.file.is_some()
+    }
 }
 
 /// A time of day, a date or a moment; without a zone, in the user's.
@@ -271,11 +279,27 @@ fn unusable(path: &std::path::Path, error: &std::io::Error) -> Failure {
     Failure::Local(format!("{}: {error}", path.display()))
 }
 
+/// Verifies what the API has.
+///
+/// # Errors
+/// See [`Failure`]; the trail is not what was recorded.
 pub async fn verify(session: &Session, flags: VerifyFlags) -> Result<(), Failure> {
+    judge(&of_api(session, &flags).await?, &flags)
+}
+
+/// Verifies a file. Asks nobody.
+///
+/// # Errors
+/// A file that cannot be read; the trail is not what was recorded.
+pub fn verify_file(flags: &VerifyFlags) -> Result<(), Failure> {
     let verified = match &flags.file {
-        Some(path) => of_file(path, &flags)?,
-        None => of_api(session, &flags).await?,
+        Some(path) => of_file(path, flags)?,
+        None => Vec::new(),
     };
+    judge(&verified, flags)
+}
+
+fn judge(verified: &[Verified], flags: &VerifyFlags) -> Result<(), Failure> {
     let unseen = flags
         .expect
         .iter()
@@ -291,7 +315,7 @@ pub async fn verify(session: &Session, flags: VerifyFlags) -> Result<(), Failure
         .flat_map(|one| one.findings.iter().cloned())
         .chain(unseen)
         .collect();
-    show(session, &verified, &findings);
+    show(verified, &findings);
     if findings.is_empty() {
         return Ok(());
     }
@@ -301,8 +325,8 @@ pub async fn verify(session: &Session, flags: VerifyFlags) -> Result<(), Failure
     )))
 }
 
-fn show(session: &Session, verified: &[Verified], findings: &[String]) {
-    if session.json() {
+fn show(verified: &[Verified], findings: &[String]) {
+    if formats::chosen().is_data() {
         let place =
             |one: &Place| json!({ "position": one.position.to_string(), "digest": one.digest });
         let chains: Vec<Value> = verified

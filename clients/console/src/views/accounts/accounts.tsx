@@ -114,14 +114,14 @@ function Keys({ account, made, bounds }: { account: ServiceAccount; made: (key: 
                       </span>
                     )}
                     <strong>{key.display_name || "–"}</strong>
-                    <code className="block breaks">{key.prefix}…</code>
+                    <code className="block breaks">{key.prefix}</code>
                   </td>
                   <td>
                     <KeyState api_key={key} />
                   </td>
                   <td className="optional">{key.scopes?.join(", ")}</td>
-                  <td className="optional">{key.last_used_time ? <Time value={key.last_used_time} /> : "Never"}</td>
-                  <td className="optional">{key.expire_time ? <Planned value={key.expire_time} short /> : "Never"}</td>
+                  <td className="optional tight">{key.last_used_time ? <Time value={key.last_used_time} /> : "Never"}</td>
+                  <td className="optional tight">{key.expire_time ? <Planned value={key.expire_time} short /> : "Never"}</td>
                   <td className="number">
                     {isOpen(key) && <KeyActions account={account} disabled={account.disable_time !== undefined} api_key={key} made={made} bounds={bounds} />}
                   </td>
@@ -170,7 +170,8 @@ function Account({ account, made, bounds }: { account: ServiceAccount; made: (ke
       }
     >
       <p className="muted">
-        {roleWord(account.role)}. {account.description} <code>{account.principal}</code>
+        {roleWord(account.role)}. {account.description}
+        <code className="block breaks">{account.principal}</code>
       </p>
       <Keys account={account} made={made} bounds={bounds} />
     </Card>

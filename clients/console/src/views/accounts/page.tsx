@@ -1,7 +1,6 @@
 /** API keys of the current project's service accounts. */
 import { useProjectId } from "../../api/tenancy";
-import { Empty } from "../../ui/basics";
-import { Bot } from "../../ui/icons";
+import { NoProject } from "../../ui/no-project";
 import { Page } from "../../ui/shell";
 import { ServiceAccounts } from "./accounts";
 
@@ -12,9 +11,7 @@ export default function ApiKeys() {
       {project ? (
         <ServiceAccounts project={project} />
       ) : (
-        <Empty icon={<Bot size={28} />} title="You belong to no project">
-          Ask an owner of a project for an invitation, and open the link that you get.
-        </Empty>
+        <NoProject />
       )}
     </Page>
   );

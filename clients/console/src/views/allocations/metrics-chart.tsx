@@ -1,7 +1,7 @@
 /** One chart of what a VM uses. */
 import { useMemo } from "react";
 import uPlot from "uplot";
-import { type ChartOf, columnsOf, figure } from "../../lib/metrics";
+import { type ChartOf, columnsOf, figure, topOf } from "../../lib/metrics";
 import { clockTime, hourText } from "../../lib/time";
 import { type Drawing, Plot, axesOf } from "../../ui/plot";
 import { colour } from "../../ui/theme";
@@ -9,13 +9,15 @@ import { isDashed, toneOf } from "./tones";
 
 function drawingOf({ lines, most }: ChartOf, from: number, to: number, font: string): Drawing {
   return {
-    scales: { x: { range: () => [from / 1000, to / 1000] }, y: { range: (_, __, max) => [0, most ?? (max > 0 ? max * 1.1 : 1)] } },
+    scales: { x: { range: () => [from / 1000, to / 1000] }, y: { range: (_, __, max) => [0, most ?? topOf(max)] } },
     axes: axesOf((ticks) => ticks.map((tick) => hourText(tick * 1000)), font, { values: (_, ticks) => ticks.map(figure) }),
     series: [
       {},
-      ...lines.map(({ limit }, index): uPlot.Series => {
-        if (limit) return { stroke: colour("--muted"), width: 1.5, dash: [5, 4], points: { show: false } };
-        return { stroke: colour(`--${toneOf(index)}`), width: 2, points: { show: false }, ...(isDashed(index) && { dash: [3, 3] }) };
+      ...lines.map(({ limit, points: { length } }, index): uPlot.Series => {
+        // of one value there is no line yet
+        const points = { show: length === 1 };
+        if (limit) return { stroke: colour("--muted"), width: 1.5, dash: [5, 4], points };
+        return { stroke: colour(`--${toneOf(index)}`), width: 2, points, ...(isDashed(index) && { dash: [3, 3] }) };
       }),
     ],
   };

@@ -83,9 +83,12 @@ export function enrolmentActions(selected: InventoryNode[], { slots, discoveries
   return actions.filter(({ open }) => open.length > 0);
 }
 
+/** In the order of the list, whichever was made first. */
+const inOrder = (tokens: NodeToken[]) => [...tokens].sort((a, b) => a.hostname.localeCompare(b.hostname, "en", { numeric: true }));
+
 /** Tokens that were made just now; whoever leaves the page before they are saved makes new ones. */
 export function Tokens({ tokens, done }: { tokens: NodeToken[]; done: () => void }) {
-  const save = () => download("enrolment-tokens.csv", csvOf(["hostname", "token", "expire_time"], tokens.map(({ hostname, token = "", expire_time = "" }) => [hostname, token, expire_time])));
+  const save = () => download("enrolment-tokens.csv", csvOf(["hostname", "token", "expire_time"], inOrder(tokens).map(({ hostname, token = "", expire_time = "" }) => [hostname, token, expire_time])));
   return (
     <Card
       title="Enrolment tokens"
@@ -104,7 +107,7 @@ export function Tokens({ tokens, done }: { tokens: NodeToken[]; done: () => void
         On each host, write its token into the file that <code>agent.enrolment.token_file</code> names, mode 0600, then start <code>gpuaas-node-agent</code>. <strong>The tokens are shown once</strong> and each works once.
       </p>
       <Table label="Enrolment tokens" columns={["Node", "Token", "Expires"]}>
-        {tokens.map(({ hostname, token = "", expire_time }) => (
+        {inOrder(tokens).map(({ hostname, token = "", expire_time }) => (
           <tr key={hostname}>
             <td className="tight">{hostname}</td>
             <td>

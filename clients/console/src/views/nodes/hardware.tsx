@@ -2,7 +2,7 @@
 import { type KeyboardEvent, useState } from "react";
 import { useDiscovery } from "../../api/queries";
 import type { Slot } from "../../api/types";
-import { Card, Empty, Facts, type Tone } from "../../ui/basics";
+import { Card, Facts, type Tone } from "../../ui/basics";
 import { type Column, type Device, type Domain, type Nic, deviceText, drawingOf } from "./drawing";
 import { addressesOf, hostOf } from "./host";
 
@@ -162,10 +162,8 @@ export function Hardware({ nodeId, slots }: { nodeId: string; slots: Slot[] }) {
   const domains = drawingOf(slots, discovery, host);
   const all = domains.flatMap(devicesOf);
   const chosen = all.find((device) => device.key === key);
-  if (all.length === 0) {
-    if (slots.length === 0 && discovery === null) return <Empty title="Nothing is known of the devices yet">Run a discovery on the Topology tab. It inspects the host and changes nothing.</Empty>;
-    return null;
-  }
+  // of nothing that is known there is nothing to draw, and the slots below say what to do
+  if (all.length === 0) return null;
   return (
     <Card title="Hardware" className="hardware" aside={<span className="muted">{host?.machine?.model}</span>}>
       <div className="domains">

@@ -5,7 +5,7 @@ import type { OnboardingStep } from "../../api/types";
 import { History, Onboarding } from "./history";
 import { blockerText } from "./parts";
 
-const steps = (states: OnboardingStep["state"][]): OnboardingStep[] => states.map((state, index) => ({ number: index + 1, name: ["enrol", "discover", "approve"][index] ?? "", state, detail: state === "current" ? "No discovery yet." : "" }));
+const steps = (states: OnboardingStep["state"][], names = ["enrol", "discover", "approve"]): OnboardingStep[] => states.map((state, index) => ({ number: index + 1, name: names[index] ?? "", state, detail: state === "current" ? "No discovery yet." : "" }));
 const history = (entries: { state: string; reason?: string; principal?: string; time: string }[]) => {
   const queries = new QueryClient();
   queries.setQueryData(["node-history", "n"], entries);
@@ -22,6 +22,13 @@ it("a_22_the_steps_of_onboarding_are_shown_until_all_are_done_with_what_the_next
   for (const part of ["Enrol its agent", "Discover its devices", "No discovery yet.", "(Waiting)"]) expect(text).toContain(part);
   expect(renderToStaticMarkup(<Onboarding steps={steps(["done", "not_needed", "done"])} />)).toBe("");
   expect(renderToStaticMarkup(<Onboarding steps={[]} />)).toBe("");
+});
+
+it("a node that serves, and that an operator takes out of service, is not onboarded anew", () => {
+  const last = steps(["done", "current"], ["approve", "activate"]);
+  expect(renderToStaticMarkup(<Onboarding steps={last} outOfService />)).toBe("");
+  expect(renderToStaticMarkup(<Onboarding steps={last} />)).toContain("Activate it");
+  expect(renderToStaticMarkup(<Onboarding steps={steps(["current", "waiting"], ["approve", "activate"])} outOfService />)).toContain("Approve the slots");
 });
 
 it("the history of a node names state, reason, time and who", () => {

@@ -27,8 +27,9 @@ export function stepName(name = ""): string {
 }
 
 /** The steps, while one of them is not done. */
-export function Onboarding({ steps }: { steps: OnboardingStep[] }) {
-  if (steps.every(({ state }) => state === "done" || state === "not_needed")) return null;
+export function Onboarding({ steps, outOfService = false }: { steps: OnboardingStep[]; /** An operator has taken the node out of service, which another note says: that alone makes it no new node. */ outOfService?: boolean }) {
+  const open = steps.filter(({ state }) => state !== "done" && state !== "not_needed");
+  if (open.every(({ name }) => outOfService && name === "activate")) return null;
   return (
     <Card title="Onboarding" className="onboarding-card">
       <ol className="onboarding" aria-label="Onboarding">

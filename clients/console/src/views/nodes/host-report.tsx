@@ -69,7 +69,7 @@ export function Attached({ attached }: { attached: AttachedHostReport }) {
       <Facts
         rows={[
           ["Result", summaryOf(report)],
-          ["Blockers", blockers.length > 0 ? blockers.join(", ") : "none"],
+          ["Blockers", blockers.length > 0 ? blockers.join(", ") : "None"],
           ["Made", <Time value={report.time} />],
           ["Attached", <><Time value={attach_time} /> by {principal}</>],
           ["Agent", report.agent_version],
@@ -83,10 +83,10 @@ export function Attached({ attached }: { attached: AttachedHostReport }) {
             <tr key={check}>
               <td>{sentence(check)}</td>
               <td>
-                <Badge tone={TONES[status] ?? "idle"}>{status.toLowerCase()}</Badge>
+                <Badge tone={TONES[status] ?? "idle"}>{sentence(status.toLowerCase())}</Badge>
               </td>
               <td className="breaks">
-                {detail} {(status === "FAIL" || status === "WARN") && remediation}
+                {detail} {(status === "FAIL" || status === "WARN") && remediation && <small className="muted block">{remediation}</small>}
               </td>
             </tr>
           ))}
@@ -96,7 +96,7 @@ export function Attached({ attached }: { attached: AttachedHostReport }) {
             <tr key={one.id}>
               <td title={one.why}>{sentence(one.id ?? "")}</td>
               <td>
-                <Badge tone={isDone(one) ? "good" : "idle"}>{isDone(one) ? "done" : "not done"}</Badge>
+                <Badge tone={isDone(one) ? "good" : "idle"}>{isDone(one) ? "Done" : "Not done"}</Badge>
               </td>
               <td className="breaks">{isDone(one) ? one.result : `${one.what} Good: ${one.good}`}</td>
             </tr>

@@ -12,6 +12,7 @@ import { useQueryState } from "../../ui/use-query-state";
 import { LiveMark, WatchProblem, isTold } from "../../watch/live";
 import { NodeHealth } from "./node-health";
 import { Checks } from "./checks";
+import { EnrolNode } from "./enrol";
 import { DiscoveryPanel } from "./discovery";
 import { Evacuation } from "./evacuation";
 import { Hardware } from "./hardware";
@@ -90,6 +91,7 @@ export default function NodeView({ id }: { id: string }) {
         <>
           <LiveMark watched={watched} />
           {placement.data && <PlacementActions placement={placement.data} hostname={config?.hostname ?? id} />}
+          <EnrolNode node={node} />
           <EndNode node={node} placement={placement.data} slots={slots.length} />
         </>
       }
@@ -102,7 +104,7 @@ export default function NodeView({ id }: { id: string }) {
           {blockerText(blocker)}
         </p>
       ))}
-      <Onboarding steps={status?.onboarding ?? []} />
+      <Onboarding steps={status?.onboarding ?? []} outOfService={placement.data?.admin_state !== undefined && placement.data.admin_state !== "enabled"} />
       <div className="card strip">
         <Facts
           rows={[
@@ -129,7 +131,7 @@ export default function NodeView({ id }: { id: string }) {
         </TabList>
         <Tabs.Content value="slots">
           <Hardware nodeId={id} slots={slots} />
-          <Slots slots={slots} isLost={isLost} />
+          <Slots slots={slots} isLost={isLost} isPending={status?.state === "pending"} />
         </Tabs.Content>
         <Tabs.Content value="topology">
           <DiscoveryPanel nodeId={id} hostname={config?.hostname ?? id} slots={slots} />

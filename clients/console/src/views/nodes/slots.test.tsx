@@ -54,5 +54,7 @@ it("several slots are changed together: each change is for those that it applies
   expect(page.match(/aria-label="Select slot \d"/g)).toEqual(['aria-label="Select slot 3"', 'aria-label="Select slot 4"']);
   signInAs("auditor");
   expect(inQueries(<Slots slots={slots} isLost={false} />)).not.toContain("Select slot");
+  expect(inQueries(<Slots slots={[]} isLost={false} />)).toContain("Run a discovery");
+  expect(inQueries(<Slots slots={[]} isLost={false} isPending />)).toContain("Its agent has to enrol first");
   signInAs("operator");
 });

@@ -124,11 +124,11 @@ export function SlotCard({ slot, allocation, isLost, before }: { slot: Slot; all
   );
 }
 
-export function Slots({ slots, isLost }: { slots: Slot[]; /** Its reports have stopped. */ isLost: boolean }) {
+export function Slots({ slots, isLost, isPending = false }: { slots: Slot[]; /** Its reports have stopped. */ isLost: boolean; /** Its agent has not enrolled. */ isPending?: boolean }) {
   const owners = useAdminAllocations([...new Set(slots.flatMap(({ allocation_id }) => allocation_id || []))]);
   const { chosen, choose, keep } = useChosen();
   const mayChange = useMay("operate") && slots.length > 1;
-  if (slots.length === 0) return <Empty title="No approved slots">Run a discovery on the Topology tab and approve its candidates.</Empty>;
+  if (slots.length === 0) return <Empty title="No approved slots">{isPending ? "Its agent has to enrol first: Enrol makes a token for it." : "Run a discovery on the Topology tab and approve its candidates. The discovery changes nothing on the host."}</Empty>;
   return (
     <>
       <SlotsBulk selected={slots.filter(({ id = "" }) => chosen.has(id))} chosen={chosen} keep={keep} />

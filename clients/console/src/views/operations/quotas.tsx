@@ -54,7 +54,7 @@ export function SetQuota({ id, name, quotas }: { id: string; name: string; quota
 }
 
 export default function ProjectQuotas() {
-  const projects = useProjects();
+  const projects = useProjects().filter(({ isClosed }) => !isClosed);
   const [search, setSearch] = useQueryState("search");
   const [most, setMost] = useState(PAGE);
   const names = projectNames(projects);

@@ -85,7 +85,7 @@ function Row({ session }: { session: TerminalSession }) {
       </td>
       <td className="number optional">{close_time && open_time ? between(open_time, close_time, 0) : <span className="muted">–</span>}</td>
       <td className="optional">{recorded ? "Yes" : "No"}</td>
-      <td className="number">{!close_time && !end_request_time && <EndTerminal session={session} />}</td>
+      <td className="number">{!close_time && !end_request_time ? <EndTerminal session={session} /> : <span className="muted">–</span>}</td>
     </tr>
   );
 }

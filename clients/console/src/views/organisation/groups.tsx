@@ -21,7 +21,7 @@ function MapGroup({ organisation, group }: { organisation: string; group: ScimGr
   return (
     <Confirm
       trigger={
-        <Button small disabled={free.length === 0} aria-label={`Map ${group.display_name}`}>
+        <Button small disabled={free.length === 0} title={free.length === 0 ? "It has a role in every project." : undefined} aria-label={`Map ${group.display_name}`}>
           Map
         </Button>
       }

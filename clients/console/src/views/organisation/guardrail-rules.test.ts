@@ -28,8 +28,8 @@ test("what cannot be is said before it is sent", () => {
 
 test("each guardrail is said in words", () => {
   const words = new Map(wordsOf(SET));
-  expect(words.get("No terminals")).toBe("Forbidden");
-  expect(words.get("No webhooks")).toBe("Not set");
+  expect(words.get("Terminals")).toBe("Forbidden");
+  expect(words.get("Webhooks")).toBe("Allowed");
   expect(words.get("API keys expire after")).toBe("30 days");
   expect([words.get("Allowed regions"), words.get("Allowed SKUs")]).toEqual(["eu-1, us-1", "All"]);
 });

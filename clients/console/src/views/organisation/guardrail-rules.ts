@@ -1,5 +1,6 @@
 /** Guardrails of an organisation as a form and in words. Pure. */
 import type { Guardrails, GuardrailsChange, Switch } from "../../api/guardrails";
+import { sentence } from "../../lib/text";
 import { isSlug } from "../catalog/parts";
 
 /** What can be forbidden, its label, and what follows. */
@@ -58,11 +59,21 @@ export function changeOf(guardrails: Guardrails, draft: Draft): GuardrailsChange
   };
 }
 
+/** What a switch is about: "No terminals" about "Terminals". */
+function aboutOf(label: string): string {
+  return sentence(label.replace(/^No /, ""));
+}
+
+/** Of names that are typed those that nothing has: nobody could launch anything. */
+export function unknownOf(text: string, known: string[] | undefined): string[] {
+  return known ? namesOf(text).filter((name) => !known.includes(name)) : [];
+}
+
 /** Each with what it is set to. */
 export function wordsOf(guardrails: Guardrails): [string, string][] {
   const { max_api_key_days: days = 0, allowed_regions = [], allowed_skus = [] } = guardrails;
   return [
-    ...SWITCHES.map(([name, label]): [string, string] => [label, guardrails[name] ? "Forbidden" : "Not set"]),
+    ...SWITCHES.map(([name, label]): [string, string] => [aboutOf(label), guardrails[name] ? "Forbidden" : "Allowed"]),
     ["API keys expire after", days ? `${days} ${days === 1 ? "day" : "days"}` : "No limit"],
     ["Allowed regions", allowed_regions.join(", ") || "All"],
     ["Allowed SKUs", allowed_skus.join(", ") || "All"],

@@ -1,17 +1,24 @@
 /** What the owners of an organisation forbid in all of its projects: owners change it, others read it. */
 import { useState } from "react";
 import { type Guardrails, useChangeGuardrails, useGuardrails } from "../../api/guardrails";
+import { useRegions, useSkus } from "../../api/queries";
 import { Button, Card, Facts } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { Loaded } from "../../ui/loaded";
 import { TextField } from "../catalog/parts";
-import { type Draft, SWITCHES, changeOf, daysProblem, draftOf, namesProblem, wordsOf } from "./guardrail-rules";
+import { type Draft, SWITCHES, changeOf, daysProblem, draftOf, namesProblem, unknownOf, wordsOf } from "./guardrail-rules";
+
+/** What a list of names means, and which of them nothing has now. */
+function hintOf(meaning: string, unknown: string[]): string {
+  return unknown.length > 0 ? `${unknown.join(", ")} ${unknown.length === 1 ? "is" : "are"} not offered now. ${meaning}` : meaning;
+}
 
 function Change({ guardrails }: { guardrails: Guardrails }) {
   const change = useChangeGuardrails(guardrails.organisation_id ?? "");
   const [draft, setDraft] = useState<Draft>(() => draftOf(guardrails));
   const set = (part: Partial<Draft>) => setDraft({ ...draft, ...part });
   const problems = [daysProblem(draft.days), namesProblem(draft.regions), namesProblem(draft.skus)];
+  const [regions, skus] = [useRegions().data, useSkus().data];
   const body = changeOf(guardrails, draft);
   return (
     <Confirm
@@ -31,8 +38,8 @@ function Change({ guardrails }: { guardrails: Guardrails }) {
         </label>
       ))}
       <TextField numeric label="API keys expire after days" value={draft.days} onChange={(days) => set({ days })} problem={problems[0]} hint="Empty: no limit. It is for new keys and rotated ones." />
-      <TextField label="Allowed regions" value={draft.regions} onChange={(regions) => set({ regions })} problem={problems[1]} hint="Codes with commas between them. Empty: all." />
-      <TextField label="Allowed SKUs" value={draft.skus} onChange={(skus) => set({ skus })} problem={problems[2]} hint="Slugs with commas between them. Empty: all." />
+      <TextField label="Allowed regions" value={draft.regions} onChange={(regions) => set({ regions })} problem={problems[1]} hint={hintOf("Codes with commas between them. Empty: all.", unknownOf(draft.regions, regions?.map(({ code }) => code)))} />
+      <TextField label="Allowed SKUs" value={draft.skus} onChange={(skus) => set({ skus })} problem={problems[2]} hint={hintOf("Codes with commas between them. Empty: all.", unknownOf(draft.skus, skus?.map(({ code }) => code)))} />
     </Confirm>
   );
 }

@@ -1,7 +1,9 @@
 /** The projects of an organisation, and a new one by its owners. */
 import { useDeferredValue, useState } from "react";
-import { type Organisation, useCreateProject, useOrganisationProjects } from "../../api/tenancy";
+import { Link } from "wouter";
+import { type Organisation, type TenantProject, useCreateProject, useOrganisationProjects } from "../../api/tenancy";
 import { learnRoles } from "../../session/lifecycle";
+import { chooseProject, useSession } from "../../session/session";
 import { Button, Empty } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { SearchBox } from "../../ui/form";
@@ -44,6 +46,18 @@ function NewProject({ organisation }: { organisation: Organisation }) {
   );
 }
 
+/** Of a project that is the reader's too, the way to it. */
+function Name({ project: { id = "", slug, display_name } }: { project: TenantProject }) {
+  const isOwn = useSession()?.projects.some((own) => own.id === id);
+  const name = <strong>{display_name || slug}</strong>;
+  if (!isOwn) return name;
+  return (
+    <Link href="/project" onClick={() => chooseProject(id)}>
+      {name}
+    </Link>
+  );
+}
+
 export function Projects({ organisation, owner }: { organisation: Organisation; owner: boolean }) {
   const [search, setSearch] = useState("");
   const asked = useDeferredValue(search);
@@ -80,7 +94,8 @@ export function Projects({ organisation, owner }: { organisation: Organisation; 
               {projects.map((project) => (
                 <tr key={project.id}>
                   <td>
-                    <strong>{project.display_name || project.slug}</strong> <code>{project.slug}</code>
+                    <Name project={project} />
+                    {project.display_name && <code className="block">{project.slug}</code>}
                   </td>
                   <td>{roleWord(project.role)}</td>
                   <td className="number">

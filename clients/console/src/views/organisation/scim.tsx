@@ -35,7 +35,7 @@ function Fields({ organisation, draft, change }: { organisation: string; draft: 
 }
 
 /** Says who says who somebody is, so that administrators of the platform alone do it. */
-export function SetScim({ organisation, name }: { organisation: string; name: string | undefined }) {
+export function SetScim({ organisation, name, small = true }: { organisation: string; name: string | undefined; small?: boolean }) {
   const queries = useQueryClient();
   const put = usePutScimSettings(organisation);
   const [draft, setDraft] = useState<Draft>();
@@ -48,7 +48,7 @@ export function SetScim({ organisation, name }: { organisation: string; name: st
     <Confirm
       needs="manage"
       trigger={
-        <Button small aria-label={`Set up SCIM of ${name}`}>
+        <Button small={small} aria-label={`Set up SCIM of ${name}`}>
           SCIM
         </Button>
       }
@@ -129,11 +129,11 @@ function KeyRow({ of, actions }: { of: ScimKey; actions: ReactNode }) {
         <small className="block breaks muted">
           {project} / {service_account}
         </small>
-        <code className="block breaks">{api_key.prefix}…</code>
+        <code className="block breaks">{api_key.prefix}</code>
       </td>
       <td>{account_disabled && keyWord(api_key, Date.now()) === "active" ? <Badge tone="idle">Account disabled</Badge> : <KeyState api_key={api_key} />}</td>
-      <td>{api_key.last_used_time ? <Time value={api_key.last_used_time} /> : "Never"}</td>
-      <td className="optional">{api_key.expire_time ? <Planned value={api_key.expire_time} short /> : "Never"}</td>
+      <td className="tight">{api_key.last_used_time ? <Time value={api_key.last_used_time} /> : "Never"}</td>
+      <td className="optional tight">{api_key.expire_time ? <Planned value={api_key.expire_time} short /> : "Never"}</td>
       <td>
         <span className="breaks">{api_key.creator}</span> <small className="block muted"><Time value={api_key.create_time} /></small>
       </td>

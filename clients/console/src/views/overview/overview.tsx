@@ -3,6 +3,7 @@ import { Link } from "wouter";
 import { useLatestActivities } from "../../api/activity";
 import { useLatestHealthEvents } from "../../api/health";
 import { useQuotas, useUsage } from "../../api/queries";
+import { useProjectId, useTenantProject } from "../../api/tenancy";
 import type { Allocation } from "../../api/types";
 import { type ById, useAllocationsWatch } from "../../api/watches";
 import { nameOf } from "../../lib/allocation-name";
@@ -28,8 +29,7 @@ import { spentSince, startOf } from "./spent";
 
 const FEW = 6;
 
-function Running({ view }: { view: ById<Allocation> }) {
-  const mayLaunch = useProjectMay("write");
+function Running({ view, mayLaunch }: { view: ById<Allocation>; mayLaunch: boolean }) {
   const rows = Object.values(view)
     .filter((allocation) => !isEnded(allocation))
     .sort((a, b) => (b.metadata?.create_time ?? "").localeCompare(a.metadata?.create_time ?? ""));
@@ -197,7 +197,8 @@ function Events({ view }: { view: ById<Allocation> | undefined }) {
 
 export default function Overview() {
   const mayRead = useProjectMay("read");
-  const mayLaunch = useProjectMay("write");
+  const isSuspended = useTenantProject(useProjectId()).data?.state === "suspended";
+  const mayLaunch = useProjectMay("write") && !isSuspended;
   const watched = useAllocationsWatch();
   return (
     <Page
@@ -218,7 +219,7 @@ export default function Overview() {
       <div className="columns">
         {mayRead && (
           <div>
-            {watched.view ? <Running view={watched.view} /> : !watched.problem && <Skeleton lines={6} label="Loading allocations" />}
+            {watched.view ? <Running view={watched.view} mayLaunch={mayLaunch} /> : !watched.problem && <Skeleton lines={6} label="Loading allocations" />}
             <Latest view={watched.view} />
             <Events view={watched.view} />
           </div>

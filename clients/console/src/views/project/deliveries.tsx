@@ -34,12 +34,14 @@ function Row({ webhook, delivery, manages }: { webhook: Webhook; delivery: Webho
       </td>
       <td>{outcome(delivery)}</td>
       <td className="number optional">{delivery.attempts ?? 0}</td>
-      <td className="optional">{delivery.next_attempt_time && delivery.attempts ? <Planned value={delivery.next_attempt_time} short /> : <Time value={delivery.last_attempt_time ?? delivery.create_time} />}</td>
+      <td className="optional">{delivery.next_attempt_time && delivery.attempts ? <>Next <Planned value={delivery.next_attempt_time} short /></> : <Time value={delivery.last_attempt_time ?? delivery.create_time} />}</td>
       <td className="number">
-        {manages && state !== "pending" && webhook.state !== "disabled" && (
+        {manages && state !== "pending" && webhook.state !== "disabled" ? (
           <Confirm trigger={<Button small aria-label={`Deliver again: ${event_type} ${shortId(id)}`}>Deliver again</Button>} title="Deliver it again?" action="Deliver" run={() => redeliver.mutateAsync(id)}>
             The same body with the same id is queued. A receiver that has taken it already can tell by the id.
           </Confirm>
+        ) : (
+          <span className="muted">–</span>
         )}
       </td>
     </tr>

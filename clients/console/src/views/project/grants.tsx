@@ -25,7 +25,7 @@ export function chosen(options: [string, string][], choice: string): string {
 function PrincipalField({ value, onChange, members }: { value: string; onChange: (value: string) => void; members: string[] }) {
   const list = useId();
   return (
-    <Field label="Member" hint="Of the project or of its organisation, for example user:bob.">
+    <Field label="Principal" hint="A member of the project or of its organisation, for example user:bob.">
       {({ id, describedBy }) => (
         <>
           <input id={id} aria-describedby={describedBy} list={list} value={value} spellCheck={false} autoComplete="off" onChange={(event) => onChange(event.target.value)} />

@@ -24,19 +24,24 @@ export default function Join() {
   }
   return (
     <Page title="Join">
-      <Card title={accept.data ? `You are in ${accept.data.target}` : "You are invited"}>
+      <Card title={accept.data ? `You are in ${accept.data.target}` : accept.error ? "The invitation was not accepted" : "You are invited"}>
         {accept.data ? (
-          <p>
-            Your role: {roleWord(accept.data.role)}. <Link href="/" onClick={() => void learnRoles()}>Go on</Link>
-          </p>
+          <>
+            <p>Your role: {roleWord(accept.data.role)}.</p>
+            <p className="next-step">
+              <Link href="/" className="button primary" onClick={() => void learnRoles()}>
+                Go to the overview
+              </Link>
+            </p>
+          </>
         ) : (
-          <p>Accept the invitation to become a member.</p>
+          !accept.error && <p>Accept the invitation to become a member.</p>
         )}
-        {accept.error && <ProblemNote error={accept.error} />}
+        {accept.error && <ProblemNote error={accept.error} knownFields={["token"]} />}
         {!accept.data && (
-          <p className="more">
+          <p className="next-step">
             <Button kind="primary" busy={accept.isPending} onClick={() => accept.mutate(token, { onSuccess: forgetInvitation })}>
-              Accept
+              {accept.error ? "Try again" : "Accept"}
             </Button>
           </p>
         )}

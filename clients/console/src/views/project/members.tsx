@@ -101,7 +101,7 @@ function Row({ member, tenant, own, manages, before }: { member: Member; tenant:
       <td>
         {before && <span className="row-before">{before}</span>}
         <strong>{name}</strong> {own && <small className="muted">you</small>} {member.disabled && <Badge tone="bad">Disabled</Badge>} {member.kind === "service_account" && <Badge tone="idle">Service account</Badge>} {member.scim && <Badge tone="idle">SCIM</Badge>}
-        <small className="muted block">{member.email || member.principal}</small>
+        {(member.email || member.display_name) && <small className="muted block">{member.email || member.principal}</small>}
         {change.error && <ProblemNote error={change.error} reloaded={change.reset} />}
       </td>
       <td>
@@ -140,6 +140,7 @@ export function Members({ tenant, manages }: { tenant: Tenant; manages: boolean 
   const [search, setSearch] = useState("");
   const found = useMembers(tenant, useDeferredValue(search));
   const principal = useSession()?.principal;
+  const isAdmin = useMay("manage");
   const { chosen, choose, keep } = useChosen();
   return (
     <>
@@ -175,7 +176,7 @@ export function Members({ tenant, manages }: { tenant: Tenant; manages: boolean 
             </Empty>
           ) : (
             <Empty icon={<KeyRound size={28} />} title="No members yet">
-              {manages ? "Add a registered principal, or invite somebody by email." : "Owners add and invite members."}
+              {isAdmin ? "Add anybody who is registered. Owners also invite people by email." : manages ? "Add somebody of the organisation, or invite people by email." : "Owners add and invite members."}
             </Empty>
           )
         }

@@ -4,8 +4,7 @@ import { useProjectId } from "../../api/tenancy";
 import { projectNames } from "../../lib/project-name";
 import { useProjectMay } from "../../session/roles";
 import { useSession } from "../../session/session";
-import { Empty } from "../../ui/basics";
-import { KeyRound } from "../../ui/icons";
+import { NoProject } from "../../ui/no-project";
 import { Page } from "../../ui/shell";
 import { TabList } from "../../ui/tab-list";
 import { useQueryState } from "../../ui/use-query-state";
@@ -26,9 +25,7 @@ export default function ProjectPage() {
   if (!id) {
     return (
       <Page title="Project">
-        <Empty icon={<KeyRound size={28} />} title="You belong to no project">
-          Ask an owner of a project for an invitation, and open the link that you get.
-        </Empty>
+        <NoProject />
       </Page>
     );
   }

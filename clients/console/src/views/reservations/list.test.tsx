@@ -39,6 +39,25 @@ it("what the server found of a search is shown, below the GPUs of all", () => {
   expect(shown("a+b+c+d+e+f+g+h+i+j+k", [], "")).toContain("Only the first 10 words are searched. Use fewer.");
 });
 
+it("operators without a reservation are told nothing of one project's limit", () => {
+  const empty = (side: "operator" | "project") => {
+    const queries = new QueryClient();
+    queries.setQueryData(["reservations", side, side === "project" ? "p" : "", false, ""], { pages: [{ reservations: [], next_page_token: "" }], pageParams: [""] });
+    queries.setQueryData(["quotas", "p"], { max_reserved_gpus: 0 });
+    return renderToStaticMarkup(
+      <QueryClientProvider client={queries}>
+        <Router ssrPath="/reservations">
+          <ReservationList side={side} />
+        </Router>
+      </QueryClientProvider>,
+    );
+  };
+  signInAs("operator", { projects: [{ id: "p", slug: "p" }], project: "p" });
+  expect(empty("operator")).toContain("No active reservations");
+  expect(empty("operator")).not.toContain("The reservation limit of this project");
+  expect(empty("project")).toContain("The reservation limit of this project is 0");
+});
+
 it("where the reservations could not be read, that is said, also beside what the server found of a search", () => {
   signInAs("operator");
   const queries = new QueryClient({ defaultOptions: { queries: { retryOnMount: false, staleTime: Number.POSITIVE_INFINITY } } });

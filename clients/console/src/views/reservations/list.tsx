@@ -79,7 +79,9 @@ export default function ReservationList({ side }: { side: Side }) {
   const found = useReservations(side, over, filter);
   const failed = found.error ?? whole.error;
   // a project whose limit is 0 is offered nothing that would be refused
-  const limit = useQuotas(side === "project").data?.max_reserved_gpus;
+  const quotas = useQuotas(side === "project").data;
+  // of operators it is known from other pages, of one project
+  const limit = side === "project" ? quotas?.max_reserved_gpus : undefined;
   const mayOperate = useMay("operate");
   const manages = useMay("manage");
   const mayWrite = useProjectMay("write");

@@ -9,7 +9,13 @@ import { TextField, isSlug, slugProblem } from "../catalog/parts";
 import { SetScim } from "../organisation/scim";
 import { ReasonField, TenantBadge } from "../project/parts";
 
-function NewProject({ organisation }: { organisation: Organisation }) {
+/** Both in a list, where they are small, and on the page of the organisation. */
+interface Of {
+  organisation: Organisation;
+  small: boolean;
+}
+
+function NewProject({ organisation, small }: Of) {
   const create = useCreateProject();
   const [slug, setSlug] = useState("");
   const [name, setName] = useState("");
@@ -19,14 +25,14 @@ function NewProject({ organisation }: { organisation: Organisation }) {
     setName("");
   };
   return (
-    <Confirm needs="manage" trigger={<Button small aria-label={`Add a project to ${organisation.slug}`}>Add a project</Button>} title={`Add a project to ${organisation.slug}`} action="Add" ready={isSlug(slug)} run={run}>
+    <Confirm needs="manage" trigger={<Button small={small} aria-label={`Add a project to ${organisation.slug}`}>Add a project</Button>} title={`Add a project to ${organisation.slug}`} action="Add" ready={isSlug(slug)} run={run}>
       <TextField label="Slug" mono value={slug} onChange={setSlug} problem={slugProblem(slug)} />
       <TextField label="Display name" value={name} onChange={setName} />
     </Confirm>
   );
 }
 
-function Change({ organisation, verb, word, children }: { organisation: Organisation; verb: StateVerb; word: string; children: ReactNode }) {
+function Change({ organisation, small, verb, word, children }: Of & { verb: StateVerb; word: string; children: ReactNode }) {
   const change = useOrganisationState();
   const [reason, setReason] = useState("");
   return (
@@ -34,7 +40,7 @@ function Change({ organisation, verb, word, children }: { organisation: Organisa
       needs="manage"
       danger={verb === "close"}
       trigger={
-        <Button small aria-label={`${word} ${organisation.slug}`}>
+        <Button small={small} kind={verb === "close" && !small ? "danger" : "plain"} aria-label={`${word} ${organisation.slug}`}>
           {word}
         </Button>
       }
@@ -49,24 +55,24 @@ function Change({ organisation, verb, word, children }: { organisation: Organisa
   );
 }
 
-export function OrganisationActions({ organisation }: { organisation: Organisation }) {
+export function OrganisationActions({ organisation, small = false }: Partial<Of> & Pick<Of, "organisation">) {
   const { id = "", slug, state } = organisation;
   return (
     <span className="page-actions">
-      {state === "active" && <NewProject organisation={organisation} />}
-      {state !== "closed" && <SetScim organisation={id} name={slug} />}
+      {state === "active" && <NewProject organisation={organisation} small={small} />}
+      {state !== "closed" && <SetScim organisation={id} name={slug} small={small} />}
       {state === "active" && (
-        <Change organisation={organisation} verb="suspend" word="Suspend">
+        <Change organisation={organisation} small={small} verb="suspend" word="Suspend">
           Nothing can be launched or started in its projects. What runs continues and is billed.
         </Change>
       )}
       {state === "suspended" && (
-        <Change organisation={organisation} verb="resume" word="Resume">
+        <Change organisation={organisation} small={small} verb="resume" word="Resume">
           Its projects can launch again.
         </Change>
       )}
       {state !== "closed" && (
-        <Change organisation={organisation} verb="close" word="Close">
+        <Change organisation={organisation} small={small} verb="close" word="Close">
           This is permanent, and only possible once all of its projects are closed.
         </Change>
       )}
@@ -83,8 +89,8 @@ export function ProjectsTable({ organisation, projects }: { organisation: Organi
           <td>
             <Link href={`/admin/projects/${project.id}`}>
               <strong>{project.display_name || project.slug}</strong>
-            </Link>{" "}
-            <code>{project.slug}</code>
+            </Link>
+            {project.display_name && <code className="block">{project.slug}</code>}
           </td>
           <td className="optional">
             <code>{project.id}</code>

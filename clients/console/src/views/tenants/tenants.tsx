@@ -53,7 +53,7 @@ function Tenant({ organisation, projects }: { organisation: Organisation; projec
           <Link href={`/admin/organisations/${id}`}>{display_name || slug}</Link> <TenantBadge state={state} />
         </>
       }
-      aside={<OrganisationActions organisation={organisation} />}
+      aside={<OrganisationActions organisation={organisation} small />}
     >
       <ProjectsTable organisation={organisation} projects={projects} />
     </Card>

@@ -177,6 +177,7 @@ export default function Usage() {
           {range && currencies.length === 0 && <p className="notice">Nothing was billed in this time. Choose a longer one.</p>}
           {range && currencies.map((currency) => <Spend key={currency} intervals={intervals} currency={currency} range={range} />)}
           {parts.length > 0 && <Breakdown groups={grouped(parts, ways[by] ?? { idOf: bySku, nameOf: bySku })} by={by} setBy={setBy} projects={projects.length > 1} />}
+          <h2 className="list-title">Billed intervals</h2>
           <TableCard
             label="Billed intervals"
             columns={COLUMNS}
