@@ -75,20 +75,25 @@ pub async fn port(node: &Node, allocation: AllocationId) -> HostResult<()> {
     port_of(&network.bridge, &allocation.port_name()).await
 }
 
+/// In two transactions: the switch's database refuses to destroy what the port still refers to, also in the one that removes
+/// the port. libvirt has removed that before, unless the power failed and the database has it again.
 async fn port_of(bridge: &str, port: &str) -> HostResult<()> {
+    ovs_vsctl(&["--if-exists", "del-port", bridge, port]).await?;
     let of_port = format!("external_ids:ifname={port}");
     let mut rows = Vec::new();
     for table in LIMITS {
         let found = ovs_vsctl(&["--bare", "--columns=_uuid", "find", table, &of_port]).await?;
-        rows.push(found);
+        rows.extend(found.split_whitespace().map(|row| (table, row.to_owned())));
     }
-    let mut arguments = vec!["--if-exists", "del-port", bridge, port];
-    for (table, rows) in LIMITS.into_iter().zip(&rows) {
-        for row in rows.split_whitespace() {
-            arguments.extend(["--", "destroy", table, row]);
-        }
+    let destroys = rows
+        .iter()
+        .flat_map(|(table, row)| ["--", "destroy", table, row]);
+    // the first command has nothing before it
+    let arguments: Vec<&str> = destroys.skip(1).collect();
+    match arguments.is_empty() {
+        true => Ok(()),
+        false => ovs_vsctl(&arguments).await.map(drop),
     }
-    ovs_vsctl(&arguments).await.map(drop)
 }
 
 /// Removes the rescue disk.
@@ -113,37 +118,124 @@ fn remove_folder(folder: &Path, failed: &'static str) -> HostResult<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::{Child, Command};
+
     use super::*;
     use crate::played;
 
     const NAME: &str =
-        "operation::remove::tests::d_60_a_port_goes_with_its_own_limits_and_no_others";
+        "operation::remove::tests::d_60_inc_20_a_port_goes_with_its_own_limits_and_no_others";
 
-    /// With a program in place of the switch's, which records what it is asked.
+    /// With a database of the switch of its own, which no switch carries out.
     #[tokio::test]
-    async fn d_60_a_port_goes_with_its_own_limits_and_no_others() {
+    async fn d_60_inc_20_a_port_goes_with_its_own_limits_and_no_others() {
         if let Some(folder) = played::folder() {
             return on_a_switch_with_limits(&folder).await;
         }
         let script = r#"#!/bin/sh
-echo "$*" >> "$GPUAAS_TEST_PLAYED/asked"
-case "$*" in
-  *" find qos external_ids:ifname=gs0123456789aa") printf 'qos-1\n\nqos-2\n' ;;
-  *" find queue external_ids:ifname=gs0123456789aa") echo queue-1 ;;
-  *" external_ids:ifname=gs0123456789bb") ;;
-  *" find "* | *" list "*) echo of-another ;;
-esac
+exec /usr/bin/ovs-vsctl --no-wait --db="unix:$GPUAAS_TEST_PLAYED/db.sock" "$@"
 "#;
         played::run_again(NAME, &["ovs-vsctl"], script);
     }
 
-    async fn on_a_switch_with_limits(folder: &Path) {
-        let limits = " -- destroy qos qos-1 -- destroy qos qos-2 -- destroy queue queue-1";
-        for (name, destroyed) in [("gs0123456789aa", limits), ("gs0123456789bb", "")] {
-            port_of("ovsbr0", name).await.unwrap();
-            let asked = std::fs::read_to_string(folder.join("asked")).unwrap();
-            let expected = format!("--timeout=10 --if-exists del-port ovsbr0 {name}{destroyed}");
-            assert_eq!(asked.lines().last(), Some(expected.as_str()), "{asked}");
+    /// The server of a switch's database; it ends with the test.
+    struct Database(Child);
+
+    impl Database {
+        async fn start(folder: &Path) -> Self {
+            let file = folder.join("conf.db");
+            let schema = "/usr/share/openvswitch/vswitch.ovsschema";
+            let mut made = Command::new("ovsdb-tool");
+            made.arg("create").arg(&file).arg(schema);
+            assert!(made.status().expect("ovsdb-tool").success());
+            let socket = folder.join("db.sock");
+            let server = Command::new("ovsdb-server")
+                .arg(&file)
+                .arg(format!("--remote=punix:{}", socket.display()))
+                .arg(format!("--unixctl={}", folder.join("ctl").display()))
+                .spawn();
+            let own = Self(server.expect("ovsdb-server"));
+            let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+            while !socket.exists() {
+                assert!(std::time::Instant::now() < deadline, "no database");
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+            own
         }
+    }
+
+    impl Drop for Database {
+        fn drop(&mut self) {
+            let _it_may_have_ended = self.0.kill();
+            let _it_is_gone = self.0.wait();
+        }
+    }
+
+    /// A port with limits, as libvirt makes it.
+    async fn limited(name: &str) {
+        let of_port = format!("external_ids:ifname={name}");
+        ovs_vsctl(&[
+            "add-port",
+            "ovsbr0",
+            name,
+            "--",
+            "set",
+            "port",
+            name,
+            "qos=@qos",
+            "--",
+            "--id=@qos",
+            "create",
+            "qos",
+            "type=linux-htb",
+            "queues:0=@queue",
+            &of_port,
+            "--",
+            "--id=@queue",
+            "create",
+            "queue",
+            "other_config:max-rate=2000000",
+            &of_port,
+        ])
+        .await
+        .expect("a port");
+    }
+
+    async fn rows(table: &str) -> usize {
+        let listed = ovs_vsctl(&["--bare", "--columns=_uuid", "list", table]).await;
+        listed.expect("rows").split_whitespace().count()
+    }
+
+    async fn on_a_switch_with_limits(folder: &Path) {
+        let _database = Database::start(folder).await;
+        ovs_vsctl(&["add-br", "ovsbr0"]).await.expect("a bridge");
+        let (own, other) = ("gs0123456789aa", "gs0123456789bb");
+        limited(other).await;
+        // the power failed after libvirt had removed the port, and the database did not keep that
+        limited(own).await;
+        port_of("ovsbr0", own).await.expect("removed");
+        assert_eq!(
+            ovs_vsctl(&["list-ports", "ovsbr0"])
+                .await
+                .expect("ports")
+                .trim(),
+            other
+        );
+        assert_eq!((rows("qos").await, rows("queue").await), (1, 1));
+        // libvirt removed the port and left its limits
+        limited(own).await;
+        ovs_vsctl(&["del-port", own]).await.expect("removed");
+        assert_eq!((rows("qos").await, rows("queue").await), (2, 2));
+        for _again in 0..2 {
+            port_of("ovsbr0", own).await.expect("removed");
+            assert_eq!((rows("qos").await, rows("queue").await), (1, 1));
+        }
+        assert_eq!(
+            ovs_vsctl(&["list-ports", "ovsbr0"])
+                .await
+                .expect("ports")
+                .trim(),
+            other
+        );
     }
 }
