@@ -12,14 +12,14 @@ use crate::auth::sessions::Sessions;
 use crate::auth::short_tokens::ShortTokens;
 use crate::auth::verify::Verifier;
 use crate::contract::route::RouteTable;
-use crate::http::admission::Admission;
-use crate::http::cors::PageOrigin;
-use crate::http::metrics::Metrics;
-use crate::http::rates::Rates;
-use crate::http::stream::Streams;
 use crate::instance_identity::keys::Keys;
+use crate::limits::admission::Admission;
+use crate::limits::rates::Rates;
+use crate::limits::terminals::Terminals;
+use crate::metrics::Metrics;
+use crate::page_origin::PageOrigin;
 use crate::policy::Policies;
-use crate::terminal::policy::Terminals;
+use crate::streams::Streams;
 use crate::webhooks::Webhooks;
 
 /// Everything a request needs.

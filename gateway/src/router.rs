@@ -17,8 +17,8 @@ use crate::auth::{configuration, logout, provider};
 use crate::error::ApiError;
 use crate::http::call::{self, Served};
 use crate::http::document::document;
-use crate::http::peer::ClientAddress;
 use crate::http::{cors, headers};
+use crate::limits::peer::ClientAddress;
 use crate::{console, instance_identity, reference, scim, store, terminal};
 
 /// The router.

@@ -10,7 +10,6 @@ use tonic::Code;
 use uuid::Uuid;
 
 use super::headers;
-use super::rates::Class;
 use crate::app::App;
 use crate::auth::api_keys::{self, ApiKey};
 use crate::auth::second_factor;
@@ -20,6 +19,7 @@ use crate::contract::access::Access;
 use crate::contract::route::Route;
 use crate::contract::template::{PathVariables, Segment};
 use crate::error::ApiError;
+use crate::limits::rates::Class;
 use crate::policy::{Grant, Refusal, named_project};
 use crate::store::{self, Principal};
 

@@ -12,15 +12,12 @@ use hyper::body::Body as _;
 use prost_reflect::DynamicMessage;
 use tonic::Code;
 
-use super::admission::Place;
 use super::answer::keep;
 use super::authorize::{Attempt, authorize, record_refusal, refuse};
-use super::peer::Peer;
-use super::rates::{Class, Standing, Tenant, class_of};
 use super::reach::{Outgoing, reach};
-use super::shares::Share;
 use super::streamed::{respond, resume};
 use super::subscribe::{self, StreamRequest, own_or_absent};
+use super::ticket;
 use super::{deprecation, headers, reserved};
 use crate::app::App;
 use crate::auth::sessions::Session;
@@ -31,7 +28,10 @@ use crate::error::ApiError;
 use crate::identity;
 use crate::identity::launch;
 use crate::json::write::{Defaults, write_message};
-use crate::terminal::credential;
+use crate::limits::admission::Place;
+use crate::limits::peer::Peer;
+use crate::limits::rates::{Class, Standing, Tenant, class_of};
+use crate::limits::shares::Share;
 use crate::transcode::mask::{self, Mask};
 use crate::transcode::request::{bind, validate_only};
 use crate::upstream::Envelope;
@@ -234,7 +234,7 @@ async fn try_serve(
             return Err(own_or_absent(app, requested, request_id, error).await);
         }
     };
-    credential::note(app, route, &session, &answer).await?;
+    ticket::note(app, route, &session, &answer).await?;
     identity::name_projects(app, route, &mut answer).await?;
     Ok(written(&answer, wanted.as_ref()))
 }

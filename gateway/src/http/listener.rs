@@ -25,10 +25,10 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::task::TaskTracker;
 use tower::Service;
 
-use super::admission::refused_counter;
 use super::answer::{Answer, IsStream, Untaken};
-use super::peer::{ClientAddress, Peer, Proxies};
 use super::tls::Tls;
+use crate::limits::admission::refused_counter;
+use crate::limits::peer::{ClientAddress, Peer, Proxies};
 
 const HTTP2_KEEPALIVE: Duration = Duration::from_secs(20);
 const HTTP2_STREAMS: u32 = 128;

@@ -1,5 +1,4 @@
 //! The HTTP side: one request's way through it, headers and limits.
-pub mod admission;
 mod answer;
 pub mod authorize;
 pub mod call;
@@ -8,14 +7,9 @@ pub mod deprecation;
 pub mod document;
 pub mod headers;
 pub mod listener;
-pub mod metrics;
-pub mod peer;
-mod piece;
-pub mod rates;
 pub(crate) mod reach;
 mod reserved;
-pub(crate) mod shares;
-pub mod stream;
 mod streamed;
 pub(crate) mod subscribe;
+mod ticket;
 pub mod tls;

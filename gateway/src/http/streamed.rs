@@ -11,9 +11,9 @@ use prost_reflect::{DynamicMessage, ReflectMessage as _, Value};
 use tonic::Code;
 
 use super::answer::IsStream;
-use super::piece::{Form, Pieces, RESUME_TOKEN};
-use super::stream::{Ended, Subscription};
 use crate::error::ApiError;
+use crate::streams::piece::{Form, Pieces, RESUME_TOKEN};
+use crate::streams::{Ended, Subscription};
 
 /// Where the browser puts the id of the last event it got.
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");

@@ -6,15 +6,15 @@ use http::StatusCode;
 use prost_reflect::DynamicMessage;
 
 use super::authorize::{Attempt, record_refusal};
-use super::peer::Peer;
 use super::reach::Outgoing;
-use super::stream::{Subscriber, Subscription};
 use crate::app::App;
 use crate::auth::sessions::{MAX_PROJECTS, Session};
 use crate::contract::route::Route;
 use crate::contract::template::PathVariables;
 use crate::error::ApiError;
+use crate::limits::peer::Peer;
 use crate::policy::Grant;
+use crate::streams::{Subscriber, Subscription};
 use crate::transcode::request::bind;
 use crate::upstream::{self, Envelope};
 

@@ -36,7 +36,7 @@ use crate::auth::sessions::Session;
 use crate::contract::access::{Access, Audience};
 use crate::http::authorize::{Attempt, authenticate, record_refusal};
 use crate::http::call::{RequestPermits, collect, peer_of};
-use crate::http::rates::{Class, Standing};
+use crate::limits::rates::{Class, Standing};
 use crate::policy::{Resource, who};
 use crate::store::{self, ScimSettings, TenantState};
 

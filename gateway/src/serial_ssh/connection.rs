@@ -17,7 +17,7 @@ use super::login::{Caller, Course, Login};
 use super::screen::GOODBYE;
 use crate::app::App;
 use crate::http::listener::Meters;
-use crate::http::peer::Peer;
+use crate::limits::peer::Peer;
 
 /// A connection and what it is served with.
 pub struct Served {

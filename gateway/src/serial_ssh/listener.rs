@@ -15,7 +15,7 @@ use super::SerialSshSettings;
 use super::connection::Served;
 use crate::app::App;
 use crate::http::listener::{ACCEPT_PAUSE, Meters};
-use crate::http::peer::{Peer, Proxies};
+use crate::limits::peer::{Peer, Proxies};
 
 /// What shows serial logs by SSH.
 pub struct SerialSsh {

@@ -13,8 +13,8 @@ use super::screen::Screen;
 use super::sign_in::Client;
 use crate::app::App;
 use crate::error::{ApiError, reason_name};
-use crate::http::peer::Peer;
-use crate::http::stream::Subscription;
+use crate::limits::peer::Peer;
+use crate::streams::Subscription;
 
 /// Ctrl-C and Ctrl-D, as a terminal in raw mode sends them.
 const ENDS: [u8; 2] = [0x03, 0x04];

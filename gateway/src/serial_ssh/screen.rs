@@ -11,7 +11,7 @@ use russh::server::Msg;
 
 use super::sign_in::told;
 use crate::error::ApiError;
-use crate::http::stream::{Ended, Subscription};
+use crate::streams::{Ended, Subscription};
 use crate::upstream::Encoded;
 
 /// Longest time in which a reader takes why it ends.

@@ -13,12 +13,12 @@ use crate::contract::route::{Lookup, Route};
 use crate::contract::template::PathVariables;
 use crate::error::{ApiError, reason_name};
 use crate::http::authorize::{Attempt, permit, refuse, refuse_unregistered};
-use crate::http::peer::Peer;
-use crate::http::rates::{Tenant, class_of};
 use crate::http::reach::{Outgoing, reach};
-use crate::http::stream::Subscription;
 use crate::http::subscribe::{self, StreamRequest};
+use crate::limits::peer::Peer;
+use crate::limits::rates::{Tenant, class_of};
 use crate::store;
+use crate::streams::Subscription;
 use crate::transcode::request::bind;
 use crate::upstream::Envelope;
 

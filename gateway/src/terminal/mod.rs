@@ -2,8 +2,6 @@
 //!
 //! What is decided here: the origin is on the list, exactly; the connection answers pings; the user may still use
 //! the project. Nothing secret is in the address, so nothing secret is in an access log.
-pub mod credential;
-pub mod policy;
 mod relay;
 
 use std::sync::Arc;
@@ -20,7 +18,7 @@ use tonic::Code;
 use crate::app::{App, Id};
 use crate::error::{ApiError, overloaded};
 use crate::http::authorize::authenticate;
-use crate::http::peer::Peer;
+use crate::limits::peer::Peer;
 
 /// Where WebSockets are taken.
 pub const PATH: &str = "/api/v1/terminal";

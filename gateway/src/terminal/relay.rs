@@ -16,8 +16,8 @@ use uuid::Uuid;
 
 use crate::app::App;
 use crate::auth::verify::Identity;
+use crate::limits::terminals::Terminals;
 use crate::store::{self, Principal};
-use crate::terminal::policy::Terminals;
 
 pub(super) use pb::Hello;
 

@@ -15,7 +15,7 @@ use crate::json::write::{Defaults, write_message};
 use crate::upstream::Encoded;
 
 /// The field of a request and of a message that says where a stream goes on.
-pub(super) const RESUME_TOKEN: &str = "resume_token";
+pub(crate) const RESUME_TOKEN: &str = "resume_token";
 /// Longest time a piece is kept: readers of one change get it within moments of each other.
 const LIFE: Duration = Duration::from_secs(2);
 /// Most bytes of messages and pieces that are kept.
@@ -23,13 +23,13 @@ const MAX_BYTES: u64 = 16 << 20;
 
 /// How the stream is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Form {
+pub(crate) enum Form {
     Events,
     Lines,
 }
 
 impl Form {
-    pub(super) fn requested(headers: &HeaderMap) -> Self {
+    pub(crate) fn requested(headers: &HeaderMap) -> Self {
         let wants_events = headers
             .get_all(header::ACCEPT)
             .iter()
@@ -44,7 +44,7 @@ impl Form {
         }
     }
 
-    pub(super) fn content_type(self) -> HeaderValue {
+    pub(crate) fn content_type(self) -> HeaderValue {
         HeaderValue::from_static(match self {
             Self::Events => "text/event-stream",
             Self::Lines => "application/x-ndjson",
@@ -66,7 +66,7 @@ impl Form {
         }
     }
 
-    pub(super) fn error(self, error: &Json) -> Bytes {
+    pub(crate) fn error(self, error: &Json) -> Bytes {
         let json = error.to_text();
         Bytes::from(match self {
             Self::Lines => format!("{json}\n"),
@@ -95,7 +95,7 @@ fn text_field(message: &DynamicMessage, name: &str) -> String {
 
 /// Pieces that were written a moment ago, for all streams of a process.
 #[derive(Clone, Debug)]
-pub(super) struct Pieces(Cache<(Form, Encoded), Bytes>);
+pub(crate) struct Pieces(Cache<(Form, Encoded), Bytes>);
 
 impl Default for Pieces {
     fn default() -> Self {
@@ -117,7 +117,7 @@ impl Pieces {
     ///
     /// # Errors
     /// A message that is none of its method.
-    pub(super) fn of(&self, form: Form, message: Encoded) -> Result<Bytes, ApiError> {
+    pub(crate) fn of(&self, form: Form, message: Encoded) -> Result<Bytes, ApiError> {
         let key = (form, message);
         if let Some(piece) = self.0.get(&key) {
             return Ok(piece);

@@ -10,8 +10,8 @@ use serde::Deserialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Code;
 
+use super::shares::{Share, Shares};
 use crate::error::ApiError;
-use crate::http::shares::{Share, Shares};
 
 /// Section `[gateway.terminal]`.
 #[derive(Clone, Debug, Deserialize)]
@@ -79,7 +79,7 @@ impl Terminals {
     }
 
     /// The origin of a request: on the list, or none at all, since browsers always send one.
-    pub(super) fn origin(&self, headers: &HeaderMap) -> Result<String, ApiError> {
+    pub(crate) fn origin(&self, headers: &HeaderMap) -> Result<String, ApiError> {
         let mut given = headers.get_all(header::ORIGIN).iter();
         let Some(origin) = given.next() else {
             return Ok(String::new());
@@ -99,22 +99,22 @@ impl Terminals {
     }
 
     /// Time between two pings.
-    pub(super) fn ping(&self) -> Duration {
+    pub(crate) fn ping(&self) -> Duration {
         self.ping
     }
 
     /// Time between two checks of access.
-    pub(super) fn access(&self) -> Duration {
+    pub(crate) fn access(&self) -> Duration {
         self.access
     }
 
     /// One more connection of a principal; none when it has all of its share.
-    pub(super) fn share(&self, principal: &str) -> Option<Share<String>> {
+    pub(crate) fn share(&self, principal: &str) -> Option<Share<String>> {
         self.by_principal.take(&principal.to_owned())
     }
 
     /// A place for one more connection, while there is one.
-    pub(super) fn place(&self) -> Option<OwnedSemaphorePermit> {
+    pub(crate) fn place(&self) -> Option<OwnedSemaphorePermit> {
         self.places.clone().try_acquire_owned().ok()
     }
 }

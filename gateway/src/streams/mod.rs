@@ -3,6 +3,8 @@
 //! Nothing is collected: the next message is taken from the service when the reader's connection has room for it, and
 //! the service's stream ends when the reader goes. While it is open, the reader is checked again, also while it
 //! takes nothing: a stream ends with the token, key or membership it was opened by.
+pub(crate) mod piece;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,14 +16,14 @@ use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::DropGuard;
 
-use super::admission::Place;
-use super::piece::Pieces;
 use crate::auth::sessions::{Changes, Session};
 use crate::contract::route::Route;
 use crate::error::ApiError;
+use crate::limits::admission::Place;
 use crate::policy::{Grant, Policies};
 use crate::store::{self, Principal};
 use crate::upstream::{Encoded, Messages};
+use piece::Pieces;
 
 /// Longest time after which a stream ends by itself, with a credential that does not expire.
 const LONGEST: Duration = Duration::from_secs(365 * 86_400);
@@ -33,7 +35,7 @@ pub struct Streams {
     shutdown: CancellationToken,
     open: UpDownCounter<i64>,
     /// What was written a moment ago of messages that several read.
-    pub(super) pieces: Pieces,
+    pub(crate) pieces: Pieces,
 }
 
 impl Streams {
@@ -187,12 +189,12 @@ impl Subscription {
     }
 
     /// Cancelled when its reader has lost what it was opened by, whether or not that is taken.
-    pub(super) fn over(&self) -> CancellationToken {
+    pub(crate) fn over(&self) -> CancellationToken {
         self.over.clone()
     }
 
     /// Cancelled when it has ended.
-    pub(super) fn gone(&self) -> CancellationToken {
+    pub(crate) fn gone(&self) -> CancellationToken {
         self.gone.token().clone()
     }
 

@@ -156,7 +156,7 @@ impl Admission {
 }
 
 /// Counts what was refused because a limit was reached.
-pub(super) fn refused_counter(meter: &Meter) -> Counter<u64> {
+pub(crate) fn refused_counter(meter: &Meter) -> Counter<u64> {
     meter
         .u64_counter("edge_limited_total")
         .with_description("Connections, requests, bodies, streams and terminals refused at a limit, by what and whose limit (peer, principal, all)")
