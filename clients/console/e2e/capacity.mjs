@@ -185,8 +185,8 @@ export async function reports() {
     const project = dialog.getByLabel("Project", { exact: true });
     await dialog.getByRole("radio", { name: "Normal" }).check({ force: true });
     await project.fill("nobody");
-    await set.click();
-    await dialog.getByRole("alert").getByText(/^Project:? /).first().waitFor();
+    await dialog.getByText("No project has this name or id.").waitFor();
+    assert.ok(await set.isDisabled(), "a project that is known is required");
     await project.fill(await project.evaluate((input) => input.list.options[0].value));
     await set.click();
     await page.getByText("now has normal priority").waitFor();
@@ -238,6 +238,7 @@ export async function leftOut() {
 
 export async function ends() {
   await test("a queued request is canceled, and an operator ends a reservation", async () => {
+    await as("user:admin");
     await go("All reservations");
     await page.getByRole("link", { name: `${name}-team` }).click();
     await page.getByRole("button", { name: "End reservation" }).click();

@@ -172,6 +172,7 @@ export async function owners() {
     await dialog.getByLabel("API keys expire after days").fill("30");
     await dialog.getByRole("checkbox", { name: /^No webhooks/ }).check();
     await dialog.getByLabel("Allowed SKUs").fill("no-such-sku");
+    await dialog.getByText("no-such-sku is not offered now.").waitFor();
     await dialog.getByRole("button", { name: "Change", exact: true }).click();
     const refused = dialog.getByRole("alert");
     await refused.or(page.getByText("no-such-sku")).first().waitFor();

@@ -35,6 +35,7 @@ export async function usage() {
     await page.getByLabel("From", { exact: true }).fill("2026-01-01");
     await page.getByLabel("To", { exact: true }).fill("2026-01-02");
     await page.getByText("Nothing was billed in this time.").waitFor();
+    assert.equal(await table("Billed intervals").count(), 0, "no table of nothing");
     await look("a time without cost");
     await page.getByLabel("From", { exact: true }).fill("2026-01-05");
     await page.getByText("Choose two dates").waitFor();

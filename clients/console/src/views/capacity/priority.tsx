@@ -66,7 +66,7 @@ export function SetPriority({ project, trigger, notify }: { /** Without it, the 
           Project <strong>{projectText(project, known)}</strong>
         </p>
       ) : (
-        <ProjectField value={typed} onChange={setTyped} />
+        <ProjectField value={typed} onChange={setTyped} problem={id === "" || isKnown ? undefined : "No project has this name or id."} />
       )}
       {now.error && <ProblemNote error={now.error} retry={() => now.refetch()} />}
       <Segments<Priority | ""> label="Priority" options={CLASSES} value={priority ?? ""} onChoose={(value) => setPriority(value || undefined)} />

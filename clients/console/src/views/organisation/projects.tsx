@@ -95,7 +95,7 @@ export function Projects({ organisation, owner }: { organisation: Organisation; 
                 <tr key={project.id}>
                   <td>
                     <Name project={project} />
-                    {project.display_name && <code className="block">{project.slug}</code>}
+                    {project.display_name && project.display_name !== project.slug && <code className="block">{project.slug}</code>}
                   </td>
                   <td>{roleWord(project.role)}</td>
                   <td className="number">

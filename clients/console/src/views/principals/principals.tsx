@@ -94,7 +94,7 @@ function Row({ principal, own, manages }: { principal: Principal; /** It is the 
     <tr>
       <td>
         <strong>{display_name || name}</strong> {own && <small className="muted">you</small>} {disable_time && <Badge tone="bad">Disabled</Badge>} {!person && <Badge tone="idle">Service account</Badge>}
-        <small className="muted block">{[display_name && name, email].filter(Boolean).join(", ")}</small>
+        <small className="muted block">{[display_name !== name && display_name && name, email].filter(Boolean).join(", ")}</small>
       </td>
       <td>{sentence(ROLE_WORDS[platform_role ?? "unspecified"]) || <span className="muted">None</span>}</td>
       <td className="optional">

@@ -1,6 +1,7 @@
 /** Where the link of an invitation leads. */
 import { useState } from "react";
 import { Link } from "wouter";
+import { Problem } from "../../api/problem";
 import { useAccept } from "../../api/tenancy";
 import { forgetInvitation, invitation } from "../../session/invitation";
 import { learnRoles } from "../../session/lifecycle";
@@ -9,6 +10,9 @@ import { KeyRound } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
 import { Page } from "../../ui/shell";
 import { roleWord } from "./parts";
+
+/** Whether it may go better the next time: what is not valid never will be. */
+const isTransient = (error: unknown) => error instanceof Problem && error.transient;
 
 export default function Join() {
   const [token] = useState(invitation);
@@ -38,7 +42,7 @@ export default function Join() {
           !accept.error && <p>Accept the invitation to become a member.</p>
         )}
         {accept.error && <ProblemNote error={accept.error} knownFields={["token"]} />}
-        {!accept.data && (
+        {!accept.data && (!accept.error || isTransient(accept.error)) && (
           <p className="next-step">
             <Button kind="primary" busy={accept.isPending} onClick={() => accept.mutate(token, { onSuccess: forgetInvitation })}>
               {accept.error ? "Try again" : "Accept"}

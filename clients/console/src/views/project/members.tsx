@@ -101,7 +101,7 @@ function Row({ member, tenant, own, manages, before }: { member: Member; tenant:
       <td>
         {before && <span className="row-before">{before}</span>}
         <strong>{name}</strong> {own && <small className="muted">you</small>} {member.disabled && <Badge tone="bad">Disabled</Badge>} {member.kind === "service_account" && <Badge tone="idle">Service account</Badge>} {member.scim && <Badge tone="idle">SCIM</Badge>}
-        {(member.email || member.display_name) && <small className="muted block">{member.email || member.principal}</small>}
+        {(member.email || name !== member.principal) && <small className="muted block">{member.email || member.principal}</small>}
         {change.error && <ProblemNote error={change.error} reloaded={change.reset} />}
       </td>
       <td>

@@ -58,7 +58,7 @@ export function LimitButton({ notify }: { notify: (text: string) => void }) {
       run={save}
     >
       <p>The number of GPUs that members of a project can reserve. Reservations take precedence over queued requests. With 0, only operators can reserve.</p>
-      <ProjectField value={project} onChange={setProject} />
+      <ProjectField value={project} onChange={setProject} problem={id === "" || isKnown ? undefined : "No project has this name or id."} />
       {limit.error && <ProblemNote error={limit.error} retry={() => limit.refetch()} />}
       {limit.data && <p className="field-hint">{nowText(limit.data)}</p>}
       <Field label="Maximum GPUs" problem={gpus !== "" && !legal ? "Enter an integer, 0 or more." : undefined} hint="Over all active reservations that members of the project created.">

@@ -90,7 +90,7 @@ export function ProjectsTable({ organisation, projects }: { organisation: Organi
             <Link href={`/admin/projects/${project.id}`}>
               <strong>{project.display_name || project.slug}</strong>
             </Link>
-            {project.display_name && <code className="block">{project.slug}</code>}
+            {project.display_name && project.display_name !== project.slug && <code className="block">{project.slug}</code>}
           </td>
           <td className="optional">
             <code>{project.id}</code>

@@ -177,25 +177,29 @@ export default function Usage() {
           {range && currencies.length === 0 && <p className="notice">Nothing was billed in this time. Choose a longer one.</p>}
           {range && currencies.map((currency) => <Spend key={currency} intervals={intervals} currency={currency} range={range} />)}
           {parts.length > 0 && <Breakdown groups={grouped(parts, ways[by] ?? { idOf: bySku, nameOf: bySku })} by={by} setBy={setBy} projects={projects.length > 1} />}
-          <h2 className="list-title">Billed intervals</h2>
-          <TableCard
-            label="Billed intervals"
-            columns={COLUMNS}
-            foot={
-              <>
-                <span className="muted">Times in {zone}. Each amount is GPUs × time × price, rounded once to nine decimal places; point at an amount to see all of them.</span>
-                {!all && parts.length > shown.length && (
-                  <Button small onClick={() => setAll(true)}>
-                    Show all {parts.length}
-                  </Button>
-                )}
-              </>
-            }
-          >
-            {shown.map(({ interval }) => (
-              <Row key={interval.id} places={places} interval={interval} name={nameOf(interval)} />
-            ))}
-          </TableCard>
+          {parts.length > 0 && (
+            <>
+              <h2 className="list-title">Billed intervals</h2>
+              <TableCard
+                label="Billed intervals"
+                columns={COLUMNS}
+                foot={
+                  <>
+                    <span className="muted">Times in {zone}. Each amount is GPUs × time × price, rounded once to nine decimal places; point at an amount to see all of them.</span>
+                    {!all && parts.length > shown.length && (
+                      <Button small onClick={() => setAll(true)}>
+                        Show all {parts.length}
+                      </Button>
+                    )}
+                  </>
+                }
+              >
+                {shown.map(({ interval }) => (
+                  <Row key={interval.id} places={places} interval={interval} name={nameOf(interval)} />
+                ))}
+              </TableCard>
+            </>
+          )}
         </>
       )}
       <Quotas />
