@@ -10,6 +10,7 @@ use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
+use crate::api::IdempotencyKey;
 use crate::commands::Session;
 use crate::failure::Failure;
 
@@ -19,10 +20,10 @@ pub const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(50);
 /// A connection.
 pub type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// Gets a ticket for an allocation.
+/// Gets a ticket for an allocation. One whose answer got lost is replaced by another one.
 ///
 /// # Errors
-/// See [`Failure`]; or the idempotency key has been used.
+/// See [`Failure`].
 pub async fn ticket(
     session: &Session,
     id: String,
@@ -33,12 +34,11 @@ pub async fn ticket(
         kind: kind.into(),
     };
     let answer = session.api.apply(&request, &session.key).await?.message;
-    if answer.ticket.is_empty() {
-        return Err(Failure::Usage(
-            "this idempotency key has been used; its ticket cannot be shown again".to_owned(),
-        ));
+    if !answer.ticket.is_empty() {
+        return Ok(answer);
     }
-    Ok(answer)
+    let key = IdempotencyKey::new(None);
+    Ok(session.api.apply(&request, &key).await?.message)
 }
 
 /// What the platform said when it closed a session.

@@ -339,7 +339,7 @@ async fn p10_members_do_not_read_which_operator_made_something() {
             format!("{of_project}/allocation-grants"),
             grant,
             "creator",
-            "allocation_grants",
+            "grants",
         ),
     ];
     for (target, body, field, list) in &things {

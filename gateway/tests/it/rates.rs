@@ -216,7 +216,7 @@ async fn who_is_refused_again_and_again_is_limited_and_leaves_few_records() {
     let launches = "/api/v1/allocations";
     let identity = format!("{ISSUER} stranger");
     // one of operators, one of nobody's, one of SCIM, one that the role lacks, and one that cannot be read
-    let own = json!({ "project_id": project, "name": "a" });
+    let own = json!({ "project_id": project, "name": "a", "region_code": "r", "sku": "s", "gpu_count": 1, "image": "i", "ssh_public_keys": ["k"] });
     let unread = json!({ "no_such_field": 1 });
     for (subject, name, target, body, first) in [
         (

@@ -25,7 +25,7 @@ SELECT gen_random_uuid(), 'user:x', 'principal.disable', 'principal', lpad('2', 
 ";
 
 /// A database of the scripts before one, with rows; then the others are run one by one.
-async fn before_script(script: u32) -> (Empty, PgConnection, Vec<String>) {
+pub(super) async fn before_script(script: u32) -> (Empty, PgConnection, Vec<String>) {
     let empty = Empty::new().await;
     let mut owner = empty.owner().await;
     run(

@@ -3,3 +3,4 @@ mod additive;
 mod disabled;
 mod empty;
 mod from_empty;
+mod operators;

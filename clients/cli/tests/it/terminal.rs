@@ -41,6 +41,22 @@ struct Platform {
     tokens: Mutex<Vec<String>>,
     input: Mutex<Vec<u8>>,
     acked: Mutex<Vec<u64>>,
+    /// Idempotency keys of those who asked for a ticket; the answers to so many of them had it and got lost.
+    keys: Mutex<Vec<String>>,
+    lost: usize,
+}
+
+async fn ticket(State(platform): State<Arc<Platform>>, headers: HeaderMap) -> Json<Value> {
+    let key = headers["x-idempotency-key"].to_str().expect("text");
+    let mut keys = platform.keys.lock().expect("lock");
+    keys.push(key.to_owned());
+    let ticket = match keys.len() <= platform.lost {
+        true => "",
+        false => TICKET,
+    };
+    Json(
+        json!({"session_id": "s", "ticket": ticket, "websocket_path": "/api/v1/terminal", "subprotocol": "gpuaas.terminal.v1", "recorded": false}),
+    )
 }
 
 async fn upgrade(
@@ -150,15 +166,19 @@ struct Stage {
 
 impl Stage {
     fn new(connections: Vec<Vec<Step>>) -> Self {
+        Self::with_lost_tickets(0, connections)
+    }
+
+    fn with_lost_tickets(lost: usize, connections: Vec<Vec<Step>>) -> Self {
         let platform = Arc::new(Platform {
             connections: Mutex::new(connections.into()),
+            lost,
             ..Platform::default()
         });
-        let ticket = json!({"session_id": "s", "ticket": TICKET, "websocket_path": "/api/v1/terminal", "subprotocol": "gpuaas.terminal.v1", "recorded": false});
         let router = Router::new()
             .route(
                 &format!("/api/v1/allocations/{ID}/terminal-sessions"),
-                post(move || async { Json(ticket) }),
+                post(ticket),
             )
             .route("/api/v1/terminal", get(upgrade))
             .with_state(platform.clone());
@@ -257,6 +277,19 @@ fn a_shell_says_what_it_says_and_ends_as_it_ends() {
             .expect("lock")
             .starts_with(b"exit 7")
     );
+}
+
+#[test]
+fn a_ticket_that_was_lost_with_its_answer_is_replaced() {
+    let mut steps = vec![Step::Ready(json!({})), Step::Hear(4)];
+    steps.extend(exit(0));
+    let stage = Stage::with_lost_tickets(1, vec![steps]);
+    let ran = stage.run("exit");
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let first = stage.platform.first.lock().expect("lock")[0].clone();
+    assert_eq!(first["ticket"], TICKET);
+    let keys = stage.platform.keys.lock().expect("lock").clone();
+    assert!(keys.len() == 2 && keys[0] != keys[1], "{keys:?}");
 }
 
 #[test]
