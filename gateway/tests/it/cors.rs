@@ -1,5 +1,5 @@
 //! Which pages may call the API from a browser, at every kind of answer.
-use gpuaas_gateway::http::cors::PageOrigin;
+use gpuaas_gateway::page_origin::PageOrigin;
 use http::Method;
 use reqwest::Response;
 use reqwest::header::HeaderMap;

@@ -1,7 +1,7 @@
 //! All operations as PyPI's `schemathesis`, which nobody here wrote, reads them in the OpenAPI document: for the owner of a
 //! project, for an administrator of the platform, and for nobody.
 use gpuaas_dev::paths;
-use gpuaas_gateway::http::rates::RateSettings;
+use gpuaas_gateway::limits::rates::RateSettings;
 use gpuaas_gateway::routes;
 use gpuaas_gateway::store::own_organisation;
 use reqwest::Method;

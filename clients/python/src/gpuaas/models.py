@@ -467,6 +467,7 @@ ErrorReason = Literal[
     "project_unknown",
     "discovery_not_found",
     "not_found",
+    "region_in_use",
     "gpu_count_not_allowed",
     "image_not_active",
     "image_not_compatible",
@@ -546,6 +547,7 @@ ErrorReason = Literal[
 - `second_factor_required`: The caller may do this only after a sign-in with a second factor.
 - `guardrail`: A guardrail that the owners of the organisation set forbids it, whatever the caller's role.
 - `allocation_not_found`: Things that do not exist.
+- `region_in_use`: Something is or was in the region, so it cannot be deleted.
 - `gpu_count_not_allowed`: A rule of the product.
 - `etag_stale`: The resource was changed after the caller had read it.
 - `project_suspended`: The project or its organisation is suspended: what runs can be read, stopped and released.
