@@ -772,7 +772,10 @@ fn the_command_line_names_every_event_type() {
         let mut all = verb.get_arguments();
         let events = all.find(|one| one.get_id() == "events").expect("--event");
         let named = events.get_possible_values();
-        let named: Vec<&str> = named.iter().map(clap::builder::PossibleValue::get_name).collect();
+        let named: Vec<&str> = named
+            .iter()
+            .map(clap::builder::PossibleValue::get_name)
+            .collect();
         let known = EVENT_TYPES.iter().map(|known| known.name);
         let known: Vec<&str> = std::iter::once("*").chain(known).collect();
         assert_eq!(named, known);
