@@ -135,14 +135,11 @@ mod tests {
     use std::io::Read as _;
     use std::process::{Command, Stdio};
 
+    /// The more memory a process has, the longer its fork takes. A stop that comes in it counts when the child is there. One
+    /// test, since it kills whatever this process has started.
     #[test]
-    fn what_a_shell_has_started_ends_with_it() {
+    fn what_a_shell_has_started_or_is_about_to_ends_with_it() {
         ends_with_all("sleep 300 & wait");
-    }
-
-    /// The more memory a process has, the longer its fork takes. A stop that comes in it counts when the child is there.
-    #[test]
-    fn what_a_shell_is_about_to_start_ends_with_it() {
         for _ in 0..10 {
             ends_with_all("printf -v memory %030000000d 0; echo; while :; do sleep 300 & done");
         }

@@ -19,6 +19,22 @@ const LONGEST_NAME: usize = 15;
 /// netplan warns about a file that others may read.
 const MODE: u32 = 0o600;
 
+/// How the file begins.
+const HEADER: &str = "# Written by gpuaas-node-agent deploy-bootstrap";
+/// What `ip` shows of an interface that is up and not connected.
+const NO_CARRIER: &str = "\"NO-CARRIER\"";
+/// Kinds of interfaces of netplan that no fabric port is of.
+const OTHER_KINDS: [&str; 8] = [
+    "bonds",
+    "bridges",
+    "dummy-devices",
+    "modems",
+    "tunnels",
+    "vlans",
+    "vrfs",
+    "wifis",
+];
+
 /// An address of this host on the fabric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Address {
@@ -57,6 +73,16 @@ pub async fn plan(
             return Ok(());
         }
     };
+    let there = machine.root.read(file).unwrap_or_default();
+    if !there.starts_with(HEADER)
+        && let Some(other) = other_than_fabric(&there)
+    {
+        plan.refuse(format!(
+            "{} configures {other}, too, and would lose it: name a file of its own in agent.fabric.netplan_file",
+            file.display()
+        ));
+        return Ok(());
+    }
     let text = text(&subnet, &interfaces);
     let backup = machine.free_path(&format!("{}.gpuaas-backup-{stamp}", file.display()));
     let reason = "the host's addresses on the fabric";
@@ -70,6 +96,10 @@ pub async fn plan(
                 "{name} is not there: it gets {address} when it comes"
             )),
             Some(found) if parse_addresses(&found).contains(&address) => {}
+            // networkd gives it none before somebody connects it
+            Some(found) if found.contains(NO_CARRIER) => plan.note(format!(
+                "{name} is not connected: it gets {address} when it is"
+            )),
             Some(_) => lacking.push(name.as_str()),
         }
     }
@@ -81,6 +111,38 @@ pub async fn plan(
         plan.run("networkctl", &["reconfigure", name], reason);
     }
     Ok(())
+}
+
+/// What of a netplan file is no interface of the fabric. One that is written in another way than line by line is not
+/// understood, and counts as that.
+fn other_than_fabric(text: &str) -> Option<String> {
+    let mut ethernets = None;
+    let mut of_names = None;
+    for line in text.lines() {
+        let key = line.trim();
+        if key.is_empty() || key.starts_with('#') {
+            continue;
+        }
+        let indent = line.len() - line.trim_start().len();
+        if ethernets.is_some_and(|outer| indent <= outer) {
+            (ethernets, of_names) = (None, None);
+        }
+        let key = key.split(':').next().unwrap_or_default();
+        let key = key.trim_matches(['"', '\'']);
+        if OTHER_KINDS.contains(&key) || line.contains('{') {
+            return Some(key.to_owned());
+        }
+        if ethernets.is_some()
+            && *of_names.get_or_insert(indent) == indent
+            && !key.starts_with(INTERFACES)
+        {
+            return Some(key.to_owned());
+        }
+        if key == "ethernets" {
+            ethernets = Some(indent);
+        }
+    }
+    None
 }
 
 /// The settings as they are meant, or all that is wrong with them.
@@ -211,6 +273,25 @@ network:
           scope: link
 "
         );
+    }
+
+    /// P9: the way to the host may be in the same file.
+    #[test]
+    fn i_223_a_file_with_other_interfaces_is_known() {
+        let of_fabric = "network:\n  version: 2\n  ethernets:\n    ibp26s0:\n      addresses: [192.168.4.7/16]\n    # spare\n    ibp60s0:\n      optional: true\n";
+        assert_eq!(other_than_fabric(of_fabric), None);
+        assert_eq!(other_than_fabric(""), None);
+        for (more, other) in [
+            ("    eno1:\n      dhcp4: true\n", "eno1"),
+            ("  bonds:\n    bond0:\n      interfaces: [eno1]\n", "bonds"),
+            ("    \"eno2\":\n      dhcp4: true\n", "eno2"),
+            ("    eno3: {dhcp4: true}\n", "eno3"),
+        ] {
+            assert_eq!(
+                other_than_fabric(&format!("{of_fabric}{more}")).as_deref(),
+                Some(other)
+            );
+        }
     }
 
     #[test]

@@ -381,10 +381,11 @@ fn open(settings: &IssuerSettings, meter: &Meter) -> Result<Issuer, IssuerError>
                 return Err(problem(settings, "has a jwks_url without https"));
             }
             let refresh = &settings.jwks_refresh;
-            if refresh.expire_seconds > 0.0 && refresh.expire_seconds < refresh.max_age_seconds {
+            let least = refresh.max_age_seconds + refresh.timeout_seconds;
+            if refresh.expire_seconds > 0.0 && refresh.expire_seconds <= least {
                 return Err(problem(
                     settings,
-                    "has an expire_seconds below its max_age_seconds",
+                    "needs an expire_seconds above its max_age_seconds and timeout_seconds together",
                 ));
             }
             let fetches = Fetches::new(meter, &settings.issuer);

@@ -44,6 +44,7 @@ link() {
     if [ ! -d "$STATE/links/$1" ]; then echo "Device \"$1\" does not exist." >&2; exit 1; fi
     up="" addresses=""
     if [ -e "$STATE/links/$1/up" ]; then up='"UP"'; fi
+    if [ -e "$STATE/links/$1/no-carrier" ]; then up='"NO-CARRIER","UP"'; fi
     if [ -e "$STATE/links/$1/address" ]; then
         read -r address < "$STATE/links/$1/address"
         addresses="{\"family\":\"inet\",\"local\":\"${address%/*}\",\"prefixlen\":${address#*/}}"

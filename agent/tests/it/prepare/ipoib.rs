@@ -121,6 +121,40 @@ fn i_223_the_netplan_file_is_rendered_from_the_settings_once_with_a_backup() {
     );
 }
 
+/// INC-33: a host has fabric ports that nobody connected.
+#[test]
+fn i_223_a_port_that_nobody_connected_needs_nothing() {
+    let host = host(TWO);
+    assert_eq!(host.run(&BOOTSTRAP).code, 0);
+    let port = host.state("links").join("ibp60s0");
+    fs::create_dir_all(&port).unwrap();
+    fs::write(port.join("no-carrier"), "").unwrap();
+    let again = host.run(&BOOTSTRAP);
+    assert_eq!(of_fabric(again.steps()), Vec::<String>::new());
+    assert!(
+        again.text.contains("is\\ not\\ connected"),
+        "{}",
+        again.text
+    );
+}
+
+/// P9: the way to the host may be in the same file.
+#[test]
+fn i_223_a_file_that_configures_other_interfaces_is_not_replaced() {
+    let host = host(TWO);
+    let of_site =
+        "network:\n  ethernets:\n    eno1:\n      dhcp4: true\n    ibp26s0:\n      dhcp4: false\n";
+    host.write(FILE, of_site);
+    let ran = host.run(&BOOTSTRAP);
+    assert_eq!(ran.code, 1, "{}", ran.text);
+    assert!(
+        ran.refusals().contains("configures eno1, too"),
+        "{}",
+        ran.refusals()
+    );
+    assert_eq!(host.read(FILE), of_site);
+}
+
 #[test]
 fn i_223_malformed_settings_refuse_the_whole_command_and_change_nothing() {
     for (fabric, why) in [

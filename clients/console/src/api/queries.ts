@@ -62,6 +62,17 @@ export function useAllocation(allocation_id: string) {
   });
 }
 
+/** One that has ended, of which little changes: it is asked for once. */
+export function useEndedAllocation(allocation_id: string) {
+  return useQuery({
+    queryKey: ["allocation", allocation_id],
+    enabled: allocation_id !== "",
+    queryFn: () => unwrap(client.GET("/api/v1/allocations/{allocation_id}", { params: { path: { allocation_id } } })),
+    staleTime: Infinity,
+    retryOnMount: false,
+  });
+}
+
 /** The certificates of the wipes that ended an allocation; while `wanted`. */
 export function useWipeCertificates(allocation_id: string, wanted: boolean) {
   return useQuery({

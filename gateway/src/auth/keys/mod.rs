@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use url::Url;
 
 pub use refresh::{Fetches, RefreshSettings};
-use refresh::{Refresher, fetch_client, seconds};
+use refresh::{Refresher, fetch_client};
 
 const MAX_JWKS_BYTES: usize = 256 * 1024;
 
@@ -137,7 +137,7 @@ impl KeySource {
         };
         Ok(Self(Source::Remote(Arc::new(Remote {
             known,
-            expires: (settings.expire_seconds > 0.0).then(|| seconds(settings.expire_seconds)),
+            expires: settings.expires(),
             unknown_key,
             task: tokio::spawn(refresher.run()).abort_handle(),
         }))))

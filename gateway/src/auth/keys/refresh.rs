@@ -12,7 +12,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use url::Url;
 
-use super::{FetchedKeys, KeysError, MAX_JWKS_BYTES, parse};
+use super::{FetchedKeys, KeysError, MAX_JWKS_BYTES, is_expired, parse};
 
 /// Pause after the first failure; each further one doubles it.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -30,13 +30,20 @@ pub struct RefreshSettings {
     /// `edge_key_fetches_total` with outcome `failed`; a restart of the gateway forgets the last set.
     pub max_age_seconds: f64,
     /// Age at which the last set is used no more, in seconds: until the issuer answers again, its tokens are answered 503.
-    /// 0 for never. At least `max_age_seconds`, with time for attempts that fail.
+    /// 0 for never. More than `max_age_seconds` and `timeout_seconds` together, with time for attempts that fail.
     pub expire_seconds: f64,
     /// Shortest time between two attempts that unknown keys cause, in seconds, so that bad tokens cannot flood the
     /// issuer.
     pub min_age_seconds: f64,
     /// Longest time of one attempt, in seconds.
     pub timeout_seconds: f64,
+}
+
+impl RefreshSettings {
+    /// The age at which the last set is used no more, where there is one.
+    pub(super) fn expires(&self) -> Option<Duration> {
+        (self.expire_seconds > 0.0).then(|| seconds(self.expire_seconds))
+    }
 }
 
 impl Default for RefreshSettings {
@@ -110,9 +117,9 @@ impl Refresher {
                 }
                 Err(_) => {
                     failures = failures.saturating_add(1);
-                    let longest = match self.learned.borrow().keys {
-                        Some(_) => MAX_PAUSE,
-                        None => MAX_PAUSE_WITHOUT_KEYS,
+                    let longest = match self.has_keys() {
+                        true => MAX_PAUSE,
+                        false => MAX_PAUSE_WITHOUT_KEYS,
                     };
                     pause_after(failures, longest, random())
                 }
@@ -143,6 +150,13 @@ impl Refresher {
                 () = requested => {}
             }
         }
+    }
+
+    /// Whether there is a set that is used: the next attempt is not urgent.
+    fn has_keys(&self) -> bool {
+        let known = self.learned.borrow();
+        let expires = self.settings.expires();
+        known.keys.is_some() && !is_expired(known.fetched, expires, Instant::now())
     }
 
     fn record(&self, fetched: &Result<JwkSet, KeysError>, failures: u32, pause: Duration) {
@@ -187,7 +201,7 @@ fn jittered(whole: Duration, random: f64) -> Duration {
     whole.mul_f64(0.5 + random / 2.0)
 }
 
-pub(super) fn seconds(value: f64) -> Duration {
+fn seconds(value: f64) -> Duration {
     Duration::try_from_secs_f64(value.max(0.0)).unwrap_or(MAX_PAUSE)
 }
 

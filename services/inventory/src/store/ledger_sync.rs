@@ -214,7 +214,7 @@ pub async fn let_go(pool: &PgPool, (kind, key): (Kind, &str), epoch: i64) -> sql
 pub async fn send_again(pool: &PgPool, (kind, key): (Kind, &str), epoch: i64) -> sqlx::Result<()> {
     sqlx::query(
         "UPDATE ledger_sync SET version = version + 1, not_before = clock_timestamp()
-          WHERE kind = $1 AND key = $2 AND lease_epoch = $3",
+          WHERE kind = $1 AND key = $2 AND lease_epoch = $3 AND desired <> ''",
     )
     .bind(kind.as_str())
     .bind(key)

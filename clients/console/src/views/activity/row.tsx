@@ -1,7 +1,7 @@
 /** One activity: who did what, to which thing. */
 import { Link } from "wouter";
 import type { Activity } from "../../api/activity";
-import { useAllocation } from "../../api/queries";
+import { useEndedAllocation } from "../../api/queries";
 import type { Allocation } from "../../api/types";
 import type { ById } from "../../api/watches";
 import { nameOf } from "../../lib/allocation-name";
@@ -49,7 +49,7 @@ export function What({ activity, view }: { activity: Activity; view: ById<Alloca
   const page = pageOf(activity);
   const { allocation_id = "", kind = "" } = activity;
   // one that has ended is not among those that run
-  const ended = useAllocation(view && OF_ALLOCATION.includes(kind) && !view[allocation_id] ? allocation_id : "").data;
+  const ended = useEndedAllocation(view && OF_ALLOCATION.includes(kind) && !view[allocation_id] ? allocation_id : "").data;
   const name = nameIn(activity, ended ? { ...view, [allocation_id]: ended } : view);
   const link = name || "Show";
   return (
