@@ -1,6 +1,8 @@
 //! Parts of a host are killed while a launch and a release are in their steps, and started again as systemd would: libvirtd, the
 //! VM's own QEMU, dnsmasq, the switch. A launch ends active, with a guest that answers, or failed with a reason; after the
 //! release, or the repair of the slot, ledger, host and hypervisor agree and nothing is left over.
+//!
+//! `make test-host` kills each part in a few steps; with `GPUAAS_EVERY_STEP` set, as in `make test-chaos`, in every one.
 use std::collections::VecDeque;
 
 use gpuaas_agent::ids::AllocationId;

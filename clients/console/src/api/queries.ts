@@ -55,22 +55,20 @@ export function useAllAllocations(wanted: boolean) {
 
 /** One allocation as it is at this moment. */
 export function useAllocation(allocation_id: string) {
-  return useQuery({
-    queryKey: ["allocation", allocation_id],
-    enabled: allocation_id !== "",
-    queryFn: () => unwrap(client.GET("/api/v1/allocations/{allocation_id}", { params: { path: { allocation_id } } })),
-  });
+  return useQuery(allocationQuery(allocation_id));
 }
 
 /** One that has ended, of which little changes: it is asked for once. */
 export function useEndedAllocation(allocation_id: string) {
-  return useQuery({
+  return useQuery({ ...allocationQuery(allocation_id), staleTime: Infinity, retryOnMount: false });
+}
+
+function allocationQuery(allocation_id: string) {
+  return {
     queryKey: ["allocation", allocation_id],
     enabled: allocation_id !== "",
     queryFn: () => unwrap(client.GET("/api/v1/allocations/{allocation_id}", { params: { path: { allocation_id } } })),
-    staleTime: Infinity,
-    retryOnMount: false,
-  });
+  };
 }
 
 /** The certificates of the wipes that ended an allocation; while `wanted`. */
