@@ -53,11 +53,11 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
 }
 
 fn sentence(reach: bool, changed: bool) -> String {
-    let not = if reach { "" } else { "do not " };
+    let can = if reach { "can" } else { "cannot" };
     let when = if changed {
-        " VMs that run follow within about a minute."
+        " Running VMs change within a minute."
     } else {
         ""
     };
-    format!("VMs of the project on one host {not}reach each other.{when}")
+    format!("VMs of the project on the same host {can} connect to each other.{when}")
 }

@@ -65,7 +65,7 @@ pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
             "{id} is {protection}. It is released at {}.",
             time(Some(at))
         ),
-        None => say!("{id} is {protection}. It is not released by itself."),
+        None => say!("{id} is {protection}. It has no scheduled release."),
     }
     Ok(())
 }

@@ -62,7 +62,7 @@ describe("what went wrong", () => {
   it("a change that somebody else was quicker with is told with what to do, not with the field of the API", () => {
     const stale = problemFrom(409, { error: { message: "It was changed after you read it. Read it again, and decide anew.", details: [{ reason: "ETAG_STALE" }, { field_violations: [{ field: "etag", description: "must be the one of the resource as it is now" }] }] } });
     expect(isStale(stale)).toBe(true);
-    expect([messageOf(stale), unsaidOf(stale), adviceFor(stale)]).toEqual(["Somebody else changed it meanwhile.", [], "Your change was not made. Reload, look at what it is now, and decide anew."]);
+    expect([messageOf(stale), unsaidOf(stale), adviceFor(stale)]).toEqual(["Somebody else changed it meanwhile.", [], "Your change was not made. Reload to see the current values, then decide again."]);
     expect(isStale(refused("no", "STATE_CONFLICT", {}))).toBe(false);
   });
 

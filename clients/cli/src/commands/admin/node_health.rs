@@ -144,7 +144,7 @@ pub async fn break_fix(session: &Session, command: BreakFixCommand) -> Result<()
                 outcome,
             };
             let answer = session.api.apply(&request, &session.key).await?;
-            let next = "The record is closed. When it was the last open one, the node is cordoned: check what its host proves, then uncordon it.";
+            let next = "The record is closed. If it was the last open record, the node is now cordoned: check its readiness, then uncordon it.";
             done(session, &answer.json, next);
         }
         BreakFixCommand::List { node, selected } => {
@@ -231,7 +231,7 @@ pub async fn finding(session: &Session, command: FindingCommand) -> Result<(), F
             done(
                 session,
                 &answer.json,
-                "The finding is resolved. Return what it took out of service yourself.",
+                "The finding is resolved. Its slot or node stays out of service until you enable or uncordon it.",
             );
         }
         FindingCommand::List {

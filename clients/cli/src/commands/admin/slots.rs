@@ -36,7 +36,7 @@ pub struct Choices {
 fn of_slot(text: &str) -> Result<(u32, String), String> {
     let (index, value) = text
         .split_once('=')
-        .ok_or("must be the index of a candidate, =, and what it gets")?;
+        .ok_or("must be INDEX=VALUE, with the index of a candidate")?;
     let index = index
         .parse()
         .map_err(|_| format!("{index:?} is not the index of a candidate"))?;

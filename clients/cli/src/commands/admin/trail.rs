@@ -320,7 +320,7 @@ fn judge(verified: &[Verified], flags: &VerifyFlags) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::Local(format!(
-        "the audit trail is not what was recorded: {}",
+        "the audit trail was changed: {}",
         findings.join("; ")
     )))
 }

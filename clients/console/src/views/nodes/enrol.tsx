@@ -19,7 +19,7 @@ export function EnrolNode({ node }: { node: InventoryNode }) {
       {made?.token && (
         <Secret title={`Enrolment token of ${hostname}`} label="enrolment token" text={made.token} close={() => setMade(undefined)}>
           <p>
-            On the host, write it into the file that <code>agent.enrolment.token_file</code> names, mode 0600, then start <code>gpuaas-node-agent</code>. <strong>It is shown once</strong>, works once, and expires <Planned value={made.expire_time} />.
+            On the host, write the token into the file that <code>agent.enrolment.token_file</code> names, mode 0600, then start <code>gpuaas-node-agent</code>. <strong>It is shown once</strong>, works once, and expires <Planned value={made.expire_time} />.
           </p>
         </Secret>
       )}

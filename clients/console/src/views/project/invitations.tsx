@@ -71,7 +71,7 @@ export function Invitations({ tenant, manages }: { tenant: Tenant; manages: bool
       {made?.token && (
         <Secret title={`${made.email} is invited`} label="invitation link" text={linkOf(location.origin, made.token)} close={() => setMade(undefined)}>
           <p>
-            Send this link. <strong>It is shown once</strong>, and it lets in anyone who signs in with this address.
+            Send this link. <strong>It is shown once</strong>. Anyone who signs in with this address can use it.
           </p>
         </Secret>
       )}
