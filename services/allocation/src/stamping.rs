@@ -12,7 +12,7 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// Removes events and ended work past their retention, periodically, until `shutdown`. Any number may run.
 pub async fn sweep(deps: &Deps, shutdown: CancellationToken) {
-    let mut pause = gpuaas_common::server::FIRST_SWEEP;
+    let mut pause = gpuaas_common::retention::FIRST_SWEEP;
     loop {
         let paused = shutdown.run_until_cancelled(tokio::time::sleep(pause));
         if paused.await.is_none() {

@@ -4,7 +4,6 @@
 //! and the digest of [`chain`]. [`read`] and [`serve`] show the rows, [`origin`] says from where a row was caused.
 pub mod chain;
 mod changes;
-pub mod origin;
 pub mod read;
 pub mod seal;
 pub mod serve;
@@ -15,7 +14,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::text::is_deceptive;
-use crate::{Error, Result};
+use crate::{Error, Result, origin};
 
 /// Most characters of the reason that a person gives for an action.
 const MAX_REASON: usize = 500;

@@ -1,7 +1,7 @@
 //! Writing a reservation: the allocation, and the claims on its slots.
-use gpuaas_common::audit;
 use gpuaas_common::id::{IdGen, random_hex};
 use gpuaas_common::user_data::UserData;
+use gpuaas_common::{audit, origin};
 use jiff::Timestamp;
 use jiff_sqlx::ToSqlx as _;
 use sqlx::PgConnection;
@@ -152,7 +152,7 @@ pub(super) async fn begin(
         request.gpu_count, request.sku, request.region_code
     );
     let (principal, detail) = audited.map(|entry| (entry.principal, entry.detail)).unzip();
-    let origin = audit::origin::current();
+    let origin = origin::current();
     sqlx::query(
         "WITH claim AS (
              INSERT INTO claims (id, allocation_id, sku, kind, node_id, slot_id, slot_class, slot_generation, state,

@@ -2,7 +2,7 @@
 //! rows (P10).
 use std::time::Duration;
 
-use gpuaas_common::{Error, audit};
+use gpuaas_common::{Error, audit, origin};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::terminal::v1::TerminalSession;
 use jiff::{SignedDuration, Timestamp};
@@ -83,7 +83,7 @@ pub(crate) async fn open(deps: &Deps, spec: OpenSpec, link: Link) -> Result<Hand
     // before the target is resolved: a release from now on finds the session
     deps.registry.insert(ticket.session_id, handle.clone());
     let live = live(deps.clone(), ticket, spec, link, received, killed);
-    deps.tasks.spawn(audit::origin::carry(live));
+    deps.tasks.spawn(origin::carry(live));
     Ok(handle)
 }
 
