@@ -21,7 +21,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::api::convert;
+use crate::convert;
 use crate::domain::residue::Standing;
 use crate::workflow::Deps;
 use crate::workflow::failure::StepError;

@@ -14,6 +14,7 @@
 pub mod api;
 mod auto_release;
 pub mod config;
+mod convert;
 pub mod domain;
 pub mod ingress;
 pub mod metrics;

@@ -10,89 +10,91 @@ use sqlx::PgConnection;
 use tonic::Code;
 use uuid::Uuid;
 
-use super::AdminApi;
-use super::comparison::{Compared, unreachable};
+use super::comparison::{Compared, compare, unreachable};
 use crate::domain::comparison::{Judged, Repair};
 use crate::domain::residue::Finding;
 use crate::reconcile::clean_up;
+use crate::workflow::Deps;
 use crate::workflow::failure::StepError;
 use crate::workflow::host::Host;
 
 const METHOD: &str = "RepairComparison";
 
-impl AdminApi {
-    pub(super) async fn repair_row(
-        &self,
-        caller: &Caller,
-        request: &pb::RepairComparisonRequest,
-    ) -> Result<pb::NodeComparisonRow, Error> {
-        let node_id = id::parse("node_id", &request.node_id)?;
-        let allocation_id = id::parse("allocation_id", &request.allocation_id)?;
-        let reason = audit::reason(&request.reason)?;
-        if request.etag.is_empty() {
-            return Err(Error::required("etag"));
-        }
-        if request.repair() == pb::ComparisonRepair::Unspecified {
-            return Err(Error::required("repair"));
-        }
-        let scope = idempotency::Scope {
+pub(super) async fn repair_row(
+    deps: &Deps,
+    caller: &Caller,
+    request: &pb::RepairComparisonRequest,
+) -> Result<pb::NodeComparisonRow, Error> {
+    let node_id = id::parse("node_id", &request.node_id)?;
+    let allocation_id = id::parse("allocation_id", &request.allocation_id)?;
+    let reason = audit::reason(&request.reason)?;
+    if request.etag.is_empty() {
+        return Err(Error::required("etag"));
+    }
+    if request.repair() == pb::ComparisonRepair::Unspecified {
+        return Err(Error::required("repair"));
+    }
+    let scope = idempotency::Scope {
+        principal: &caller.principal,
+        method: METHOD,
+        key: caller.idempotency_key()?,
+    };
+    let hash = idempotency::hash(request);
+    let mut conn = deps.pool.acquire().await?;
+    let is_replay =
+        idempotency::lookup(&mut conn, scope, &hash).await? != idempotency::Lookup::Fresh;
+    drop(conn);
+    let found = row_of(deps, node_id, allocation_id).await?;
+    let repair = match &found {
+        // done before, or to be done once more: the first call was broken off between its record and its effect
+        Some(one) if is_replay && one.row.etag != request.etag => return Ok(one.row.clone()),
+        None if is_replay => return Ok(nothing_left(allocation_id)),
+        found => offered(found.as_ref(), request)?,
+    };
+    if !is_replay {
+        let mut tx = deps.pool.begin().await?;
+        idempotency::record(&mut tx, scope, &hash, &allocation_id.to_string()).await?;
+        let workflow_id = in_ledger(&mut tx, allocation_id, repair).await?;
+        let detail = json!({
+            "reason": reason, "allocation_id": allocation_id, "repair": repair.0.as_str(),
+            "finding": repair.1.map(|finding| finding.kind()), "workflow_id": workflow_id,
+        });
+        // what it leaves is known when the host has been compared again
+        let before = found.as_ref().map(|one| &one.row);
+        let entry = audit::Entry {
             principal: &caller.principal,
-            method: METHOD,
-            key: caller.idempotency_key()?,
+            action: "node.repair",
+            resource: "node",
+            resource_id: &node_id.to_string(),
+            request_id: &caller.request_id,
+            detail: audit::with_digests(detail, before, None),
         };
-        let hash = idempotency::hash(request);
-        let mut conn = self.deps.pool.acquire().await?;
-        let is_replay =
-            idempotency::lookup(&mut conn, scope, &hash).await? != idempotency::Lookup::Fresh;
-        drop(conn);
-        let found = self.row_of(node_id, allocation_id).await?;
-        let repair = match &found {
-            // done before, or to be done once more: the first call was broken off between its record and its effect
-            Some(one) if is_replay && one.row.etag != request.etag => return Ok(one.row.clone()),
-            None if is_replay => return Ok(nothing_left(allocation_id)),
-            found => offered(found.as_ref(), request)?,
-        };
-        if !is_replay {
-            let mut tx = self.deps.pool.begin().await?;
-            idempotency::record(&mut tx, scope, &hash, &allocation_id.to_string()).await?;
-            let workflow_id = in_ledger(&mut tx, allocation_id, repair).await?;
-            let detail = json!({
-                "reason": reason, "allocation_id": allocation_id, "repair": repair.0.as_str(),
-                "finding": repair.1.map(|finding| finding.kind()), "workflow_id": workflow_id,
-            });
-            // what it leaves is known when the host has been compared again
-            let before = found.as_ref().map(|one| &one.row);
-            let entry = audit::Entry {
-                principal: &caller.principal,
-                action: "node.repair",
-                resource: "node",
-                resource_id: &node_id.to_string(),
-                request_id: &caller.request_id,
-                detail: audit::with_digests(detail, before, None),
-            };
-            audit::record(&mut tx, entry).await?;
-            tx.commit().await?;
-            tracing::info!(%node_id, %allocation_id, repair = repair.0.as_str(), "accept repair of a row");
-            self.deps.wake.notify(workflows::TOPIC).await;
-            self.deps.wake.notify(outbox::TOPIC).await;
-        }
-        if repair.0 == Repair::RemoveLeftovers {
-            let host = Host::of_node(&self.deps, node_id).await;
-            let host = host.map_err(unreachable)?;
-            let removed = host.remove_leftovers(allocation_id).await;
-            removed.map_err(|error| not_removed(&error))?;
-        }
-        let row = self.row_of(node_id, allocation_id).await?;
-        Ok(row.map_or_else(|| nothing_left(allocation_id), |one| one.row))
+        audit::record(&mut tx, entry).await?;
+        tx.commit().await?;
+        tracing::info!(%node_id, %allocation_id, repair = repair.0.as_str(), "accept repair of a row");
+        deps.wake.notify(workflows::TOPIC).await;
+        deps.wake.notify(outbox::TOPIC).await;
     }
+    if repair.0 == Repair::RemoveLeftovers {
+        let host = Host::of_node(deps, node_id).await;
+        let host = host.map_err(unreachable)?;
+        let removed = host.remove_leftovers(allocation_id).await;
+        removed.map_err(|error| not_removed(&error))?;
+    }
+    let row = row_of(deps, node_id, allocation_id).await?;
+    Ok(row.map_or_else(|| nothing_left(allocation_id), |one| one.row))
+}
 
-    async fn row_of(&self, node_id: Uuid, allocation_id: Uuid) -> Result<Option<Compared>, Error> {
-        let wanted = allocation_id.to_string();
-        let compared = self.compare(node_id).await?;
-        Ok(compared
-            .into_iter()
-            .find(|one| one.row.allocation_id == wanted))
-    }
+async fn row_of(
+    deps: &Deps,
+    node_id: Uuid,
+    allocation_id: Uuid,
+) -> Result<Option<Compared>, Error> {
+    let wanted = allocation_id.to_string();
+    let compared = compare(deps, node_id).await?;
+    Ok(compared
+        .into_iter()
+        .find(|one| one.row.allocation_id == wanted))
 }
 
 /// The repair that the row offers, when it is the row and the repair that the operator means.

@@ -8,7 +8,7 @@ use gpuaas_proto::gpuaas::agent::v1::{ListHoldsResponse, PartitionDifference};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use uuid::Uuid;
 
-use super::convert;
+use crate::convert;
 use crate::domain::host_holds::{Ledger, host_holds};
 use crate::domain::residue::Standing;
 

@@ -27,7 +27,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::api::convert;
+use crate::convert;
 use crate::store::read::Now;
 use crate::workflow::Deps;
 
