@@ -18,7 +18,7 @@ use crate::domain::names::NodeMode;
 use crate::store::nodes::NodeRow;
 use crate::store::tasks::TaskRow;
 
-pub(super) fn time(at: Timestamp) -> prost_types::Timestamp {
+pub(crate) fn time(at: Timestamp) -> prost_types::Timestamp {
     proto_time(at.to_jiff())
 }
 
@@ -219,7 +219,7 @@ fn status_name(status: SlotStatus) -> String {
 }
 
 /// What a task's host reported, if it completed.
-pub(super) fn report_of(task: &TaskRow) -> Result<Option<TopologyReport>> {
+pub(crate) fn report_of(task: &TaskRow) -> Result<Option<TopologyReport>> {
     let decode = |bytes: &Vec<u8>| TopologyReport::decode(bytes.as_slice());
     task.output
         .as_ref()
@@ -229,7 +229,7 @@ pub(super) fn report_of(task: &TaskRow) -> Result<Option<TopologyReport>> {
 }
 
 /// A discovery as an operator reads it.
-pub(super) fn discovery(task: TaskRow) -> Result<api::TopologyDiscovery> {
+pub(crate) fn discovery(task: TaskRow) -> Result<api::TopologyDiscovery> {
     let report = report_of(&task)?;
     let state = match task.state.as_str() {
         "queued" => api::DiscoveryState::Queued,

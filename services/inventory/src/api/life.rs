@@ -10,7 +10,8 @@ use serde_json::json;
 use tonic::{Code, Request};
 use uuid::Uuid;
 
-use super::{LEDGER, Mutation, Nodes, bad, no_node, wire};
+use super::{LEDGER, Mutation, Nodes, bad, no_node};
+use crate::convert;
 use crate::domain::life::Removed;
 use crate::domain::names::{NodeMode, RackName};
 use crate::store::ledger_sync::{self, Kind, SendLock};
@@ -71,7 +72,7 @@ impl Nodes {
         });
         life::set_config(&mut tx, node_id, &config).await?;
         set_desired_node(&mut tx, node_id, self.0.config.freshness(), false).await?;
-        let before = wire::node(row.clone(), None)?;
+        let before = convert::node(row.clone(), None)?;
         let after = self.stored(&mut tx, node_id).await?;
         let detail = audit::with_digests(detail, Some(&before), Some(&after));
         mutation
@@ -174,7 +175,7 @@ impl Nodes {
             return Ok(false);
         }
         let detail = json!({ "reason": end.reason, "hostname": row.hostname });
-        let before = wire::node(now, None)?;
+        let before = convert::node(now, None)?;
         life::remove(&mut tx, node_id, end.how).await?;
         let after = match end.how {
             Removed::Deleted => None,
@@ -263,7 +264,7 @@ impl Nodes {
                 .await?
                 .into_iter()
                 .map(|entry| api::NodeHistoryEntry {
-                    time: Some(wire::time(entry.at)),
+                    time: Some(convert::time(entry.at)),
                     state: entry.state,
                     reason: entry.reason,
                     principal: entry.principal,
@@ -311,7 +312,7 @@ impl Nodes {
             tx.commit().await?;
             tracing::info!(%node_id, slot_id, "retire slot");
         }
-        Ok(wire::slot(slot))
+        Ok(convert::slot(slot))
     }
 
     pub(super) async fn slot_history(
@@ -352,7 +353,7 @@ impl Nodes {
         node_id: Uuid,
     ) -> Result<api::Node> {
         let row = nodes::find(conn, node_id, self.0.config.freshness()).await?;
-        wire::node(row.ok_or_else(|| no_node(&node_id))?, None)
+        convert::node(row.ok_or_else(|| no_node(&node_id))?, None)
     }
 
     /// The row of a node, locked, if it is what the caller has read.

@@ -12,7 +12,8 @@ use sqlx::PgConnection;
 use tonic::{Code, Request, Response, Status};
 use uuid::Uuid;
 
-use super::{Mutation, Rollouts, text, wire};
+use super::{Mutation, Rollouts, text};
+use crate::convert;
 use crate::domain::rollout::waves;
 use crate::store::rollouts::{self, NewNode, NewRollout, RolloutNodeRow, RolloutRow};
 
@@ -352,7 +353,7 @@ impl Rollouts {
         Ok(api::ListAgentRolloutsResponse {
             rollouts: rows
                 .into_iter()
-                .map(|row| wire_rollout(row, Vec::new()))
+                .map(|row| to_rollout(row, Vec::new()))
                 .collect(),
             next_page_token,
         })
@@ -467,7 +468,7 @@ async fn lock(conn: &mut PgConnection, id: Uuid, given: &str) -> Result<RolloutR
 async fn stored(conn: &mut PgConnection, id: Uuid) -> Result<api::AgentRollout> {
     let row = rollouts::find(conn, id, false).await?;
     let row = row.ok_or_else(|| absent(id))?;
-    Ok(wire_rollout(row, rollouts::nodes(conn, id, false).await?))
+    Ok(to_rollout(row, rollouts::nodes(conn, id, false).await?))
 }
 
 /// The audit row of a rollout that was made.
@@ -515,7 +516,7 @@ fn count(number: i64) -> u32 {
     u32::try_from(number).unwrap_or_default()
 }
 
-fn wire_rollout(row: RolloutRow, nodes: Vec<RolloutNodeRow>) -> api::AgentRollout {
+fn to_rollout(row: RolloutRow, nodes: Vec<RolloutNodeRow>) -> api::AgentRollout {
     let etag = row.etag();
     let state = match row.state.as_str() {
         "running" => api::AgentRolloutState::Running,
@@ -533,7 +534,7 @@ fn wire_rollout(row: RolloutRow, nodes: Vec<RolloutNodeRow>) -> api::AgentRollou
             });
         }
         if let Some(wave) = waves.last_mut() {
-            wave.nodes.push(wire_node(node));
+            wave.nodes.push(to_node(node));
         }
     }
     api::AgentRollout {
@@ -554,13 +555,13 @@ fn wire_rollout(row: RolloutRow, nodes: Vec<RolloutNodeRow>) -> api::AgentRollou
         failed_nodes: count(row.failed),
         principal: row.principal,
         reason: row.reason,
-        create_time: Some(wire::time(row.create_time)),
-        end_time: row.end_time.map(wire::time),
+        create_time: Some(convert::time(row.create_time)),
+        end_time: row.end_time.map(convert::time),
         etag,
     }
 }
 
-fn wire_node(node: RolloutNodeRow) -> api::AgentRolloutNode {
+fn to_node(node: RolloutNodeRow) -> api::AgentRolloutNode {
     let state = match node.state.as_str() {
         "pending" => api::AgentRolloutNodeState::Pending,
         "updating" => api::AgentRolloutNodeState::Updating,
@@ -583,7 +584,7 @@ fn wire_node(node: RolloutNodeRow) -> api::AgentRolloutNode {
         version: node.version,
         from_version: node.from_version,
         agent_version: node.agent_version,
-        start_time: node.start_time.map(wire::time),
-        end_time: node.end_time.map(wire::time),
+        start_time: node.start_time.map(convert::time),
+        end_time: node.end_time.map(convert::time),
     }
 }

@@ -10,7 +10,8 @@ use gpuaas_proto::gpuaas::inventory::v1 as api;
 use tonic::{Code, Request};
 use uuid::Uuid;
 
-use super::{LEDGER, Mutation, Nodes, at_most, gone, no_node, wire};
+use super::{LEDGER, Mutation, Nodes, at_most, gone, no_node};
+use crate::convert;
 use crate::domain::approval::{self, Candidate, ExistingSlot, Refusal, Review};
 use crate::domain::choice::Choice;
 use crate::domain::names::NodeMode;
@@ -57,7 +58,7 @@ impl Nodes {
         let latest = tasks::latest_discovery(&mut conn, node_id, max_age).await?;
         drop(conn);
 
-        let found = wire::report_of(&discovery)?.unwrap_or_default();
+        let found = convert::report_of(&discovery)?.unwrap_or_default();
         let inspected = found.inspected_devices;
         let candidates: Vec<Candidate> = found
             .candidates
@@ -111,7 +112,7 @@ impl Nodes {
         self.record_approval(&mutation, &discovery, &approved, &choices)
             .await?;
         Ok(api::ListResourceSlotsResponse {
-            slots: approved.into_iter().map(wire::slot).collect(),
+            slots: approved.into_iter().map(convert::slot).collect(),
             next_page_token: String::new(),
         })
     }
@@ -227,7 +228,7 @@ impl Nodes {
             slot.id.parse().is_ok_and(|id: Uuid| approved.contains(&id))
         };
         Ok(api::ListResourceSlotsResponse {
-            slots: slots.into_iter().filter(known).map(wire::slot).collect(),
+            slots: slots.into_iter().filter(known).map(convert::slot).collect(),
             next_page_token: String::new(),
         })
     }
@@ -287,7 +288,7 @@ impl Nodes {
                 .0
                 .ledger_slot(node_id, &slot_id)
                 .await?
-                .map(wire::slot)
+                .map(convert::slot)
                 .ok_or_else(no_slot);
         }
         let request = ledger::SetSlotAdminStateRequest {
@@ -319,7 +320,7 @@ impl Nodes {
             .await?;
         tx.commit().await?;
         tracing::info!(%node_id, slot_id, action, "set intent of slot");
-        Ok(wire::slot(slot))
+        Ok(convert::slot(slot))
     }
 }
 

@@ -12,8 +12,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tonic::Code;
 
-use super::observe::{Item, Snapshot, View};
-use crate::state::State;
+use super::Watching;
+use super::snapshot::{Item, Snapshot, View};
 
 const QUERY: [&str; 1] = ["nodes"];
 
@@ -27,7 +27,7 @@ struct Follower {
     position: i64,
 }
 
-impl State {
+impl Watching {
     /// Opens a stream.
     ///
     /// # Errors
@@ -37,14 +37,14 @@ impl State {
         request: &api::WatchNodesRequest,
     ) -> Result<Stream<api::WatchNodesResponse>> {
         let resumed: Option<i64> = token::decode(&request.resume_token, &QUERY)?;
-        let snapshots = self.watching.fresh().await.ok_or_else(unavailable)?;
+        let snapshots = self.fresh().await.ok_or_else(unavailable)?;
         // positions are stored for ever; one that was never assigned is of another database, before a restore
         let last = snapshots.borrow().position;
         if resumed.is_some_and(|position| position < 0 || position > last) {
             return Err(token::expired());
         }
-        let heartbeat = self.config.watch_heartbeat();
-        Ok(self.watching.streams.open("WatchNodes", move |sink| {
+        let heartbeat = self.state.config.watch_heartbeat();
+        Ok(self.streams.open("WatchNodes", move |sink| {
             let follower = Follower {
                 sink,
                 snapshots,
