@@ -31,7 +31,6 @@ use crate::workflow::ledger_sync::{push_now, set_desired_node, update_desired_no
 
 const MAX_TEXT: usize = 128;
 const MAX_REASON: usize = 500;
-pub(super) const MAX_CSR: usize = 16 * 1024;
 
 #[tonic::async_trait]
 impl HostService for Hosts {

@@ -12,7 +12,8 @@ use uuid::Uuid;
 
 use super::{LEDGER, Mutation, Nodes, at_most, gone, no_node};
 use crate::convert;
-use crate::domain::approval::{self, Candidate, ExistingSlot, Refusal, Review};
+use crate::domain::approval::{self, ExistingSlot, Review};
+use crate::domain::candidate::{Candidate, Refusal};
 use crate::domain::choice::Choice;
 use crate::domain::names::NodeMode;
 use crate::domain::readiness::devices_of;

@@ -1,6 +1,7 @@
 //! Pure types and decisions of inventory: names, bindings, readiness, approval. No clock, no database, no network.
 pub mod approval;
 pub mod bindings;
+pub mod candidate;
 pub mod choice;
 pub mod comparison;
 pub mod host_report;
