@@ -33,7 +33,7 @@
 //! | [`history`] | the fleet's capacity over time |
 //! | [`fleet`] | the fleet record: a row per node, counters, and when what a project has was not healthy |
 //! | [`outbox`], [`events`], [`stamper`] | writing events, reading them, giving them their positions |
-//! | [`wire`] | values as proto messages |
+//! | [`convert`] | values as proto messages |
 //! | [`workflows`], [`timeline`], [`node_tasks`] | durable work, what a user sees, calls to hosts |
 //!
 //! **Conventions.** A function that takes `&mut PgConnection` runs in the caller's transaction and leaves the
@@ -91,6 +91,7 @@ pub mod capacity;
 pub mod catalog;
 pub mod claims;
 mod constraints;
+pub mod convert;
 mod decision_input;
 pub mod drift;
 mod error;
@@ -129,7 +130,6 @@ pub mod timeline;
 pub mod update;
 pub mod user_data;
 pub mod wipes;
-pub mod wire;
 pub mod workflows;
 
 pub use gpuaas_placement_decision as decision;

@@ -6,7 +6,7 @@ use gpuaas_common::identity::Caller;
 use gpuaas_common::{Error, audit, id, idempotency, trace};
 use gpuaas_placement::host_holds::is_free;
 use gpuaas_placement::model::Slot;
-use gpuaas_placement::{Scope, allocations, claims, node_tasks, repair, slots, timeline, wire};
+use gpuaas_placement::{Scope, allocations, claims, node_tasks, repair, slots, timeline};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::allocation::v1::allocation_admin_service_server::AllocationAdminService;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -155,8 +155,8 @@ fn slot_repair(row: read::Repair, slot: &Slot) -> pb::SlotRepair {
         format!("{message} ({percent} %)").trim_start().to_owned()
     });
     let detail = failure.map(str::to_owned).or(running);
-    let status = wire::slot_status(slot.status);
-    let health = wire::health_state(slot.health_state);
+    let status = gpuaas_placement::convert::slot_status(slot.status);
+    let health = gpuaas_placement::convert::health_state(slot.health_state);
     pb::SlotRepair {
         id: row.id.to_string(),
         slot_id: slot.id.to_string(),

@@ -1,6 +1,7 @@
 //! One thin method per RPC: parse, read the key, call the ledger, record, map.
 mod admin;
 mod capacity;
+mod convert;
 mod fleet;
 mod intake;
 mod ledger;
@@ -15,7 +16,6 @@ mod quotas;
 mod reports;
 mod reservations;
 mod suspensions;
-mod wire;
 
 pub use queue::QUEUED;
 

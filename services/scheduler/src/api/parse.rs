@@ -11,7 +11,7 @@ use gpuaas_placement::decision::GpuCount;
 use gpuaas_placement::model::{Image, Price, Profile, Shape, SlotClass};
 use gpuaas_placement::nodes::NodeSpec;
 use gpuaas_placement::reserve::{Constraints, MAX_BATCH, Request, WhenFull};
-use gpuaas_placement::{approval, wire};
+use gpuaas_placement::{approval, convert};
 use gpuaas_proto::google::r#type::Money;
 use gpuaas_proto::gpuaas::internal::scheduler::v1 as internal;
 use gpuaas_proto::gpuaas::scheduler::v1 as public;
@@ -189,7 +189,7 @@ fn one(request: internal::ReserveRequest) -> Result<Request> {
         .transpose()?;
     let user_data = UserData::optional(&request.user_data)
         .map_err(|error| Error::invalid(error.what, format!("must be {}", error.rule)))?;
-    let capacity_shape = Shape::from_wire(request.capacity_shape());
+    let capacity_shape = Shape::from_proto(request.capacity_shape());
     Ok(Request {
         user_data,
         termination_protection: request.termination_protection,
@@ -293,7 +293,7 @@ pub(super) fn node(request: internal::PutNodeRequest) -> Result<NodeSpec> {
             "must be false until an instance with an address has enrolled",
         ));
     }
-    let host_health = wire::health(request.host_health());
+    let host_health = convert::health(request.host_health());
     digest::check_images("image_digests", &request.image_digests)?;
     Ok(NodeSpec {
         id: id::parse("node_id", &request.node_id)?,
@@ -365,7 +365,7 @@ fn class(field: &str, text: &str) -> Result<SlotClass> {
 /// A SKU; the price is not an input.
 pub(super) fn sku(sku: public::Sku) -> Result<Sku> {
     label("sku.code", &sku.code)?;
-    let capacity_shape = Shape::from_wire(sku.capacity_shape())
+    let capacity_shape = Shape::from_proto(sku.capacity_shape())
         .ok_or_else(|| Error::required("sku.capacity_shape"))?;
     let slot_class = class("sku.slot_class", &sku.slot_class)?;
     if sku.allowed_gpu_counts.is_empty() {
@@ -424,7 +424,7 @@ pub(super) fn price(version_id: &str, money: Option<&Money>) -> Result<Price> {
     Ok(Price {
         version_id: id::parse("price_version_id", version_id)?,
         currency: currency.clone(),
-        nanos_per_gpu_hour: wire::nanos_of(money).ok_or_else(|| {
+        nanos_per_gpu_hour: convert::nanos_of(money).ok_or_else(|| {
             Error::invalid(
                 "price_per_gpu_hour",
                 "must not be negative, nanos from 0 to 999999999",
