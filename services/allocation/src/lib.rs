@@ -9,7 +9,7 @@
 //! interval (P8), every privileged action is on record (P10).
 //!
 //! Reading order: [`api`] → [`domain`] (pure) → [`store`] (SQL) → [`workflow`] (durable steps), then the
-//! streams of [`watch`] and the two background tasks [`stamping`] and [`reconcile`].
+//! streams of [`watch`] and the two background tasks [`sequencer`] and [`reconcile`].
 
 pub mod api;
 mod auto_release;
@@ -19,7 +19,8 @@ pub mod domain;
 pub mod ingress;
 pub mod metrics;
 pub mod reconcile;
-pub mod stamping;
+mod retention;
+pub mod sequencer;
 pub mod store;
 mod unproven;
 pub mod watch;
@@ -73,11 +74,11 @@ pub async fn run(
     ));
     {
         let (deps, stop) = (deps.clone(), stop.clone());
-        tasks.spawn(async move { stamping::run(&deps, stop).await });
+        tasks.spawn(async move { sequencer::run(&deps, stop).await });
     }
     {
         let (deps, stop) = (deps.clone(), stop.clone());
-        tasks.spawn(async move { stamping::sweep(&deps, stop).await });
+        tasks.spawn(async move { retention::sweep(&deps, stop).await });
     }
     {
         let (deps, stop, owner) = (deps.clone(), stop.clone(), owner.clone());

@@ -32,7 +32,7 @@
 //! | [`sweep`] | deletes rows past their retention |
 //! | [`history`] | the fleet's capacity over time |
 //! | [`fleet`] | the fleet record: a row per node, counters, and when what a project has was not healthy |
-//! | [`outbox`], [`events`], [`stamper`] | writing events, reading them, giving them their positions |
+//! | [`outbox`], [`events`], [`sequencer`] | writing events, reading them, giving them their positions |
 //! | [`convert`] | values as proto messages |
 //! | [`workflows`], [`timeline`], [`node_tasks`] | durable work, what a user sees, calls to hosts |
 //!
@@ -77,7 +77,7 @@
 //!                                                                        their hosts signed
 //! wipes::of_slot(conn, slot_id, &Selection, Wanted) -> Result<(Vec<Wipe>, next_page_token)>      newest first
 //! events::read(conn, after, limit) -> Result<(Vec<Event>, head)>
-//! stamper::run_once(&PgPool) -> Result<u64>                              positions assigned; wake event readers when > 0
+//! sequencer::run_once(&PgPool) -> Result<u64>                            positions assigned; wake event readers when > 0
 //! ```
 
 pub mod agent_starts;
@@ -121,8 +121,8 @@ pub mod reports;
 pub mod reservations;
 pub mod reserve;
 mod reserved_slots;
+pub mod sequencer;
 pub mod slots;
-pub mod stamper;
 pub mod suspensions;
 pub mod sweep;
 pub mod tenants;

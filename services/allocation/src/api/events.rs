@@ -1,4 +1,4 @@
-//! `EventService`: the stamped log, for consumers that keep their own position.
+//! `EventService`: the sequenced log, for consumers that keep their own position.
 
 use std::sync::Arc;
 

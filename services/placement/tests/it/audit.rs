@@ -1,7 +1,7 @@
 //! The audit: silent on a ledger that lived through everything, and able to see each way in which one is unsound.
 use gpuaas_placement::audit::{self, INVARIANTS, Report};
 use gpuaas_placement::provision::{self, HostState};
-use gpuaas_placement::{Scope, release, repair, reservations, stamper};
+use gpuaas_placement::{Scope, release, repair, reservations, sequencer};
 use sqlx::{AssertSqlSafe, Executor as _};
 
 use crate::world::World;
@@ -79,7 +79,9 @@ async fn lived_in() -> World {
         .expect("repair");
     tx.commit().await.expect("commit");
     reserve_capacity(&world).await;
-    stamper::run_once(&world.allocation).await.expect("stamp");
+    sequencer::run_once(&world.allocation)
+        .await
+        .expect("sequenced");
     world
 }
 
@@ -300,7 +302,9 @@ async fn events_that_were_removed_by_age_are_not_missed() {
     assert_eq!(found.broken().count(), 0, "{found:#?}");
     // what happens from now on is explained again
     world.reserved(1).await;
-    stamper::run_once(&world.allocation).await.expect("stamp");
+    sequencer::run_once(&world.allocation)
+        .await
+        .expect("sequenced");
     let found = report(&world).await;
     assert_eq!(found.broken().count(), 0, "{found:#?}");
 }

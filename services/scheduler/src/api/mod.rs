@@ -31,7 +31,7 @@ pub struct Api {
     pub pool: Ledger,
     /// Makes ids of allocations, claims and slots.
     pub ids: IdGen,
-    /// Wakes workflow runners and the stamper.
+    /// Wakes workflow runners and the sequencer.
     pub wake: Wake,
     /// How reservations are decided.
     pub policy: Policy,

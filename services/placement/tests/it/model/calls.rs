@@ -115,7 +115,7 @@ pub enum Call {
     Cancel(Uuid),
     /// Time passes the end of a window.
     Over(Uuid),
-    Stamp,
+    Sequence,
 }
 
 /// A capacity reservation that is asked for.
@@ -286,7 +286,7 @@ pub fn aim(draw: &Draw, view: &View) -> Option<Call> {
         Draw::Reconcile => Call::Reconcile,
         Draw::Cancel(of) => Call::Cancel(reservation(view, of)?),
         Draw::Over(of) => Call::Over(reservation(view, of)?),
-        Draw::Stamp => Call::Stamp,
+        Draw::Sequence => Call::Sequence,
     })
 }
 

@@ -121,7 +121,7 @@ pub enum Draw {
     Cancel(usize),
     /// Time passes the end of a reservation's window.
     Over(usize),
-    Stamp,
+    Sequence,
 }
 
 /// Projects and nodes of a run.
@@ -203,7 +203,7 @@ pub fn any_step() -> impl Strategy<Value = Step> {
             .prop_map(|(project, max)| Draw::Quota { project, max }),
         2 => (0..PROJECTS, 0..3usize).prop_map(|(project, class)| Draw::Priority { project, class }),
         2 => any().prop_map(Draw::Expire),
-        4 => Just(Draw::Stamp),
+        4 => Just(Draw::Sequence),
     ];
     let key = proptest::arbitrary::any::<u64>;
     let bare_metal =

@@ -411,7 +411,7 @@ const OPERATOR: &[(&str, Calls)] = &[
             class: Priority::High,
         }],
     ),
-    ("positions of events", &[pair, |_| Call::Stamp]),
+    ("positions of events", &[pair, |_| Call::Sequence]),
 ];
 
 fn intent(run: &Run, disabled: bool) -> Call {

@@ -73,7 +73,7 @@ pub fn predict(call: &Call, before: &View, fleet: &Fleet) -> Result<Foretold, No
         | Call::Gate { .. }
         | Call::Quota { .. }
         | Call::Priority { .. }
-        | Call::Stamp => {}
+        | Call::Sequence => {}
         Call::Stale(_) => return Err(No::Stale),
         Call::Expire(id) => {
             let batch = view.queue.iter_mut().find(|batch| batch.id == *id);
