@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::convert;
-use crate::domain::residue::Standing;
+use crate::domain::residue::LedgerState;
 use crate::workflow::Deps;
 use crate::workflow::failure::StepError;
 use crate::workflow::host::Host;
@@ -208,7 +208,7 @@ pub async fn compare(
     deps: &Deps,
     node_id: Uuid,
     held: &ListHoldsResponse,
-    standings: &BTreeMap<Uuid, Standing>,
+    states: &BTreeMap<Uuid, LedgerState>,
 ) -> Result<(), StepError> {
     let owner = held.ingress_ownership.as_ref().and_then(owner);
     let mut tx = deps.pool.begin().await?;
@@ -236,9 +236,9 @@ pub async fn compare(
         }
     }
     let none = BTreeSet::new();
-    for (&id, standing) in standings {
+    for (&id, state) in states {
         // whoever works on it may be removing it
-        if !matches!(standing, Standing::Active(_)) {
+        if !matches!(state, LedgerState::Active(_)) {
             continue;
         }
         let (ledger, host) = (

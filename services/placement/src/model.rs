@@ -20,7 +20,7 @@ mod intent;
 mod request;
 
 pub use bindings::missing;
-pub use drift::Standing;
+pub use drift::CurrentDrift;
 pub use intent::Intent;
 pub use request::{Constraints, Policy, Request};
 
@@ -558,7 +558,7 @@ pub struct Slot {
     /// How it was last proven clean: "kind: method".
     pub clean_evidence: Option<String>,
     /// What is not as it was approved.
-    pub drift: Json<Vec<Standing>>,
+    pub drift: Json<Vec<CurrentDrift>>,
     /// For whom its host held it while nobody had it by the ledger.
     pub host_holder: Option<Uuid>,
     /// Since when that is known.

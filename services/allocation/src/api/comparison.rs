@@ -13,7 +13,7 @@ use super::differences::differences;
 use crate::domain::comparison::{Judged, OF_REPLACED_HOST, Repair, Verdict, judge};
 use crate::domain::host_holds::Ledger;
 use crate::domain::names::{port_name, vm_name};
-use crate::reconcile::standings;
+use crate::reconcile::ledger_states;
 use crate::store::residue::{self, Row};
 use crate::workflow::Deps;
 use crate::workflow::failure::StepError;
@@ -59,10 +59,10 @@ async fn compare_all(
     let held = host.holds().await.map_err(unreachable)?;
     let (after, slots_after) = of_ledger(deps, node_id).await?;
     let ledger = Ledger {
-        standings: [standings(&before), standings(&after)],
+        states: [ledger_states(&before), ledger_states(&after)],
         slots: [slots_before, slots_after],
     };
-    let judged = judge(&ledger.standings[0], &ledger.standings[1], &held);
+    let judged = judge(&ledger.states[0], &ledger.states[1], &held);
     let mut compared = Vec::new();
     for (id, mut judged) in judged {
         if judged.verdict == Verdict::Undo {

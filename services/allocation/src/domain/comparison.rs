@@ -6,7 +6,7 @@ use gpuaas_proto::gpuaas::agent::v1::ListHoldsResponse;
 use uuid::Uuid;
 
 use super::names::{allocation_of, port_name};
-use super::residue::{Finding, Standing, compare, settled};
+use super::residue::{Finding, LedgerState, compare, settled};
 
 /// What follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,13 +74,13 @@ pub const OF_REPLACED_HOST: Judged = Judged {
 /// ledger around the inspection of the host: what moved meanwhile is being worked on.
 #[must_use]
 pub fn judge(
-    before: &BTreeMap<Uuid, Standing>,
-    after: &BTreeMap<Uuid, Standing>,
+    before: &BTreeMap<Uuid, LedgerState>,
+    after: &BTreeMap<Uuid, LedgerState>,
     host: &ListHoldsResponse,
 ) -> BTreeMap<Uuid, Judged> {
     let in_ledger = before.iter().chain(after);
-    let in_ledger = in_ledger.filter(|(id, standing)| {
-        **standing != Standing::Over || host.ports.contains(&port_name(**id))
+    let in_ledger = in_ledger.filter(|(id, state)| {
+        **state != LedgerState::Over || host.ports.contains(&port_name(**id))
     });
     let domains = host.domains.iter().map(|domain| &domain.name);
     let files = host.seeds.iter().chain(&host.nvram).chain(&host.partitions);
@@ -96,21 +96,21 @@ pub fn judge(
         .collect();
     let findings = compare(before, after, host);
     let judged = |id: Uuid| {
-        let standing = settled(before, after, id);
+        let state = settled(before, after, id);
         let first = findings.iter().find(|one| one.allocation_id() == id);
         let has_domain = host
             .domains
             .iter()
             .any(|domain| allocation_of(&domain.name) == Some(id));
         let is_bare = !has_domain && !held().any(|held| held == id);
-        (id, of(standing, first.copied(), is_bare))
+        (id, of(state, first.copied(), is_bare))
     };
     all.into_iter().map(judged).collect()
 }
 
 /// `is_bare`: the host holds no slot for it, and its hypervisor has no VM of it.
-fn of(standing: Standing, finding: Option<Finding>, is_bare: bool) -> Judged {
-    let is_held = standing == Standing::OverHeld;
+fn of(state: LedgerState, finding: Option<Finding>, is_bare: bool) -> Judged {
+    let is_held = state == LedgerState::OverHeld;
     let undo = |detail| (Verdict::Undo, detail, Some(Repair::CleanUp));
     let report = |detail| (Verdict::Report, detail, Some(Repair::Report));
     // files alone are removed at an operator's word, when nobody holds anything for it
@@ -119,7 +119,7 @@ fn of(standing: Standing, finding: Option<Finding>, is_bare: bool) -> Judged {
         false => report(held),
     };
     let (verdict, detail, repair) = match finding {
-        None if standing == Standing::Moving => (Verdict::Finish, "a workflow works on it", None),
+        None if state == LedgerState::Moving => (Verdict::Finish, "a workflow works on it", None),
         None => (Verdict::Agrees, "", None),
         Some(Finding::LeakedDomain(_)) if is_held => {
             undo("it is over, and its VM is there: the VM is removed")
@@ -250,16 +250,16 @@ mod tests {
             unknown,
             gone,
         ] = [1, 2, 3, 4, 5, 6, 7, 8, 9].map(Uuid::from_u128);
-        let active = Standing::Active(VM);
-        let ledger: BTreeMap<Uuid, Standing> = [
+        let active = LedgerState::Active(VM);
+        let ledger: BTreeMap<Uuid, LedgerState> = [
             (well, active),
-            (moving, Standing::Moving),
+            (moving, LedgerState::Moving),
             (off, active),
             (with_host, active),
             (missing, active),
-            (held, Standing::OverHeld),
-            (over, Standing::Over),
-            (gone, Standing::Over),
+            (held, LedgerState::OverHeld),
+            (over, LedgerState::Over),
+            (gone, LedgerState::Over),
         ]
         .into();
         let host = ListHoldsResponse {
@@ -349,7 +349,7 @@ mod tests {
         }
         // what moved while the host was read is nobody's residue
         let before = [(well, active)].into();
-        let after = [(well, Standing::OverHeld)].into();
+        let after = [(well, LedgerState::OverHeld)].into();
         let moved = judge(&before, &after, &host);
         assert_eq!(moved[&well].verdict, Verdict::Finish);
     }
@@ -358,12 +358,12 @@ mod tests {
     #[test]
     fn p5_seeds_and_nvram_are_rows_and_removed_by_a_repair_only_where_nothing_else_is_held() {
         let [held, over, unknown, claimed, kept, moving] = [1, 2, 3, 4, 5, 6].map(Uuid::from_u128);
-        let ledger: BTreeMap<Uuid, Standing> = [
-            (held, Standing::OverHeld),
-            (over, Standing::Over),
-            (claimed, Standing::Over),
-            (kept, Standing::Active(VM)),
-            (moving, Standing::Moving),
+        let ledger: BTreeMap<Uuid, LedgerState> = [
+            (held, LedgerState::OverHeld),
+            (over, LedgerState::Over),
+            (claimed, LedgerState::Over),
+            (kept, LedgerState::Active(VM)),
+            (moving, LedgerState::Moving),
         ]
         .into();
         let names = |ids: &[Uuid]| -> Vec<String> { ids.iter().map(|id| vm_name(*id)).collect() };

@@ -19,7 +19,7 @@ pub struct Vm {
 
 /// The ledger's state of an allocation on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum LedgerState {
     /// Active: it must have a domain.
     Active(Vm),
     /// A workflow is running for it, or about to.
@@ -168,27 +168,30 @@ const OFF: &str = "shut off";
 /// What the ledger says of an allocation before and after the inspection of its host: one that moved meanwhile is moving.
 #[must_use]
 pub fn settled(
-    before: &BTreeMap<Uuid, Standing>,
-    after: &BTreeMap<Uuid, Standing>,
+    before: &BTreeMap<Uuid, LedgerState>,
+    after: &BTreeMap<Uuid, LedgerState>,
     id: Uuid,
-) -> Standing {
+) -> LedgerState {
     // an id the ledger has never heard of on this node is as good as over
     let (was, is) = (before.get(&id).copied(), after.get(&id).copied());
-    match (was.unwrap_or(Standing::Over), is.unwrap_or(Standing::Over)) {
+    match (
+        was.unwrap_or(LedgerState::Over),
+        is.unwrap_or(LedgerState::Over),
+    ) {
         (was, is) if was == is => is,
-        _ => Standing::Moving,
+        _ => LedgerState::Moving,
     }
 }
 
 /// Compares the ledger before and after the inspection of the host; what moved meanwhile is no finding.
 #[must_use]
 pub fn compare(
-    before: &BTreeMap<Uuid, Standing>,
-    after: &BTreeMap<Uuid, Standing>,
+    before: &BTreeMap<Uuid, LedgerState>,
+    after: &BTreeMap<Uuid, LedgerState>,
     host: &ListHoldsResponse,
 ) -> Vec<Finding> {
-    let standing = |id: Uuid| settled(before, after, id);
-    let over = |id: &Uuid| matches!(standing(*id), Standing::Over | Standing::OverHeld);
+    let state = |id: Uuid| settled(before, after, id);
+    let over = |id: &Uuid| matches!(state(*id), LedgerState::Over | LedgerState::OverHeld);
     let domains: BTreeMap<Uuid, &DomainState> = host
         .domains
         .iter()
@@ -224,11 +227,11 @@ pub fn compare(
         holds
             .iter()
             .copied()
-            .filter(|id| standing(*id) == Standing::Over)
+            .filter(|id| state(*id) == LedgerState::Over)
             .map(Finding::LeakedHold),
     );
     findings.extend(after.keys().filter_map(|&id| {
-        let Standing::Active(vm) = standing(id) else {
+        let LedgerState::Active(vm) = state(id) else {
             return None;
         };
         let Some(domain) = domains.get(&id) else {
@@ -241,7 +244,7 @@ pub fn compare(
             with_host: domain.host_restarted,
         })
     }));
-    let is_active = |id: &Uuid| matches!(standing(*id), Standing::Active(_));
+    let is_active = |id: &Uuid| matches!(state(*id), LedgerState::Active(_));
     let actives = domains.keys().copied().filter(is_active);
     findings.extend(actives.flat_map(|id| {
         let hold = (!holds.contains(&id)).then_some(Finding::MissingHold(id));
@@ -266,7 +269,7 @@ pub fn compare(
     let misses = misses.map(|(id, _)| *id).filter(is_active);
     findings.extend(misses.map(Finding::MissingFiles));
     findings.extend(domains.iter().filter_map(|(&id, domain)| {
-        let runs = matches!(standing(id), Standing::Active(vm) if vm.running);
+        let runs = matches!(state(id), LedgerState::Active(vm) if vm.running);
         guest_finding(id, domain).filter(|_| runs)
     }));
     findings
@@ -326,11 +329,11 @@ mod tests {
     #[test]
     fn d_82_ports_partitions_seeds_and_nvram_that_are_left_over_or_missing_are_found_and_named() {
         let [active, moving, blocked, over, unknown] = [1, 2, 3, 4, 5].map(Uuid::from_u128);
-        let ledger: BTreeMap<Uuid, Standing> = [
-            (active, Standing::Active(VM)),
-            (moving, Standing::Moving),
-            (blocked, Standing::OverHeld),
-            (over, Standing::Over),
+        let ledger: BTreeMap<Uuid, LedgerState> = [
+            (active, LedgerState::Active(VM)),
+            (moving, LedgerState::Moving),
+            (blocked, LedgerState::OverHeld),
+            (over, LedgerState::Over),
         ]
         .into();
         let names = |ids: &[Uuid]| -> Vec<String> { ids.iter().map(|id| vm_name(*id)).collect() };
@@ -375,8 +378,8 @@ mod tests {
     fn d_80_a_guest_that_stays_silent_or_whose_gpus_fail_is_found_and_one_that_just_boots_is_not() {
         use GuestMetricsState as State;
         let id = Uuid::from_u128(1);
-        let found = |standing, domain: &str, state: State, unwell| {
-            let ledger = [(id, standing)].into();
+        let found = |of_ledger, domain: &str, state: State, unwell| {
+            let ledger = [(id, of_ledger)].into();
             let mut host = host(&[id], &[id], &[id]);
             host.domains[0].state = domain.into();
             host.domains[0].guest_state = state.into();
@@ -389,7 +392,7 @@ mod tests {
             );
             found
         };
-        let active = Standing::Active(VM);
+        let active = LedgerState::Active(VM);
         for state in [State::NoLogin, State::TooSlow, State::Malformed] {
             assert_eq!(
                 found(active, ON, state, UNHEALTHY_QUERIES),
@@ -413,14 +416,14 @@ mod tests {
             assert_eq!(found(active, ON, state, UNHEALTHY_QUERIES), [], "{state:?}");
         }
         // of one that nobody expects to run, or that somebody works on, nothing follows
-        let stopped = Standing::Active(Vm {
+        let stopped = LedgerState::Active(Vm {
             running: false,
             ..VM
         });
         assert_eq!(found(stopped, ON, State::NoLogin, UNHEALTHY_QUERIES), []);
         assert_eq!(found(active, OFF, State::NoLogin, UNHEALTHY_QUERIES), []);
         assert_eq!(
-            found(Standing::Moving, ON, State::NoLogin, UNHEALTHY_QUERIES),
+            found(LedgerState::Moving, ON, State::NoLogin, UNHEALTHY_QUERIES),
             []
         );
     }
@@ -429,11 +432,11 @@ mod tests {
     #[test]
     fn differences_are_found_and_named() {
         let [active, moving, blocked, over, unknown] = [1, 2, 3, 4, 5].map(Uuid::from_u128);
-        let ledger: BTreeMap<Uuid, Standing> = [
-            (active, Standing::Active(VM)),
-            (moving, Standing::Moving),
-            (blocked, Standing::OverHeld),
-            (over, Standing::Over),
+        let ledger: BTreeMap<Uuid, LedgerState> = [
+            (active, LedgerState::Active(VM)),
+            (moving, LedgerState::Moving),
+            (blocked, LedgerState::OverHeld),
+            (over, LedgerState::Over),
         ]
         .into();
         let all_well = host(&[active, moving], &[active], &[active, moving, blocked]);
@@ -468,7 +471,7 @@ mod tests {
             said.domains[0].state = state.into();
             said.domains[0].left_state = left.into();
             said.domains[0].host_restarted = host_restarted;
-            let ledger = [(id, Standing::Active(vm))].into();
+            let ledger = [(id, LedgerState::Active(vm))].into();
             compare(&ledger, &ledger, &said)
         };
         let unexpected_shutdown = |with_host| {
@@ -494,8 +497,8 @@ mod tests {
     fn what_moved_meanwhile_is_no_finding() {
         let id = Uuid::from_u128(1);
         let (active, over): (BTreeMap<_, _>, BTreeMap<_, _>) = (
-            [(id, Standing::Active(VM))].into(),
-            [(id, Standing::Over)].into(),
+            [(id, LedgerState::Active(VM))].into(),
+            [(id, LedgerState::Over)].into(),
         );
         assert_eq!(compare(&active, &over, &host(&[id], &[], &[])), []);
         assert_eq!(compare(&over, &active, &host(&[], &[], &[])), []);

@@ -131,23 +131,23 @@ async fn arrange(
             digest: digest(view),
         })
         .collect();
-    let (standings, head) = watched::record(&state.pool, &observed).await?;
+    let (rows, head) = watched::record(&state.pool, &observed).await?;
     let mut snapshot = Snapshot {
         items: BTreeMap::new(),
         position: head,
         answers,
     };
-    for standing in standings {
-        match views.remove(&(standing.kind, standing.id)) {
+    for row in rows {
+        match views.remove(&(row.kind, row.id)) {
             Some(view) => {
                 let item = Item {
-                    first_position: standing.first_position,
+                    first_position: row.first_position,
                     view,
                 };
-                snapshot.items.insert(standing.position, item);
+                snapshot.items.insert(row.position, item);
             }
             // another replica observed it before this one: no stream may go past it unobserved
-            None => snapshot.position = snapshot.position.min(standing.position - 1),
+            None => snapshot.position = snapshot.position.min(row.position - 1),
         }
     }
     Ok(snapshot)

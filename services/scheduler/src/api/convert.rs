@@ -7,7 +7,7 @@ use gpuaas_placement::availability::Availability;
 use gpuaas_placement::catalog::Sku;
 use gpuaas_placement::convert;
 use gpuaas_placement::decision::GpuCount;
-use gpuaas_placement::drift::Standing;
+use gpuaas_placement::drift::CurrentDrift;
 use gpuaas_placement::model::{Price, Slot, SlotClass};
 use gpuaas_placement::nodes::Node;
 use gpuaas_placement::operators::NodePlacement;
@@ -226,7 +226,7 @@ pub(super) fn slot(slot: Slot) -> internal::LedgerSlot {
         update_time: Some(proto_time(slot.updated_at.to_jiff())),
         clean_evidence: slot.clean_evidence.unwrap_or_default(),
         clean_generation: slot.clean_generation.unwrap_or_default(),
-        drift: slot.drift.iter().map(Standing::to_proto).collect(),
+        drift: slot.drift.iter().map(CurrentDrift::to_proto).collect(),
         etag,
         project_id: slot.project_id.map(|id| id.to_string()).unwrap_or_default(),
         storage_ownership: slot.storage_ownership,
