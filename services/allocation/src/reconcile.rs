@@ -15,8 +15,9 @@ use sqlx::PgConnection;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use crate::domain::discrepancy::{Discrepancy, GUEST_KINDS, KINDS};
 use crate::domain::host_holds::{self as leaked, Ledger};
-use crate::domain::residue::{Finding, GUEST_KINDS, KINDS, LedgerState, Vm, compare};
+use crate::domain::residue::{LedgerState, Vm, compare};
 use crate::ingress;
 use crate::store::{residue, visits};
 use crate::workflow::Deps;
@@ -143,34 +144,39 @@ fn not_compared(deps: &Deps, node_id: Uuid, why: &str) -> Visit {
 ///
 /// # Errors
 /// The database or the host does not answer.
-pub async fn node(deps: &Deps, node_id: Uuid) -> Result<Vec<Finding>, StepError> {
+pub async fn node(deps: &Deps, node_id: Uuid) -> Result<Vec<Discrepancy>, StepError> {
     let host = Host::of_node(deps, node_id).await?;
     let (ledger, held) = inspect(deps, node_id, &host).await?;
     let [before, after] = &ledger.states;
-    let findings = compare(before, after, &held);
+    let discrepancies = compare(before, after, &held);
     let node = node_id.to_string();
-    let count = |kind| findings.iter().filter(|one| one.kind() == kind).count() as u64;
+    let count = |kind| {
+        discrepancies
+            .iter()
+            .filter(|one| one.kind() == kind)
+            .count() as u64
+    };
     for kind in KINDS {
         deps.metrics.residue(&node, kind, count(kind));
     }
     for kind in GUEST_KINDS {
         deps.metrics.unhealthy_vms(&node, kind, count(kind));
     }
-    for finding in &findings {
-        if finding.is_of_guest() {
+    for discrepancy in &discrepancies {
+        if discrepancy.is_of_guest() {
             continue;
         }
-        let allocation_id = finding.allocation_id();
-        tracing::warn!(%node_id, %allocation_id, kind = finding.kind(), "find residue");
+        let allocation_id = discrepancy.allocation_id();
+        tracing::warn!(%node_id, %allocation_id, kind = discrepancy.kind(), "find residue");
         // without a hold of the ledger there is no token the host would accept: that is for an operator
-        if finding.is_removable() && after.get(&allocation_id) == Some(&LedgerState::OverHeld) {
+        if discrepancy.is_removable() && after.get(&allocation_id) == Some(&LedgerState::OverHeld) {
             start_clean_up(deps, allocation_id).await?;
         }
-        if let Finding::UnexpectedShutdown {
+        if let Discrepancy::UnexpectedShutdown {
             id,
             boot_id,
             with_host,
-        } = *finding
+        } = *discrepancy
         {
             unexpected_shutdown(deps, id, boot_id, with_host).await?;
         }
@@ -181,7 +187,7 @@ pub async fn node(deps: &Deps, node_id: Uuid) -> Result<Vec<Finding>, StepError>
     ingress::compare(deps, node_id, &held, after).await?;
     grouped?;
     noted?;
-    Ok(findings)
+    Ok(discrepancies)
 }
 
 /// Carries what projects decided to the VMs that run. A host that names no groups is of an earlier release: its VMs are alone.

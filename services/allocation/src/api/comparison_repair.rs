@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::comparison::{Compared, compare, unreachable};
 use crate::domain::comparison::{Judged, Repair};
-use crate::domain::residue::Finding;
+use crate::domain::discrepancy::Discrepancy;
 use crate::reconcile::clean_up;
 use crate::workflow::Deps;
 use crate::workflow::failure::StepError;
@@ -57,7 +57,7 @@ pub(super) async fn repair_row(
         let workflow_id = in_ledger(&mut tx, allocation_id, repair).await?;
         let detail = json!({
             "reason": reason, "allocation_id": allocation_id, "repair": repair.0.as_str(),
-            "finding": repair.1.map(|finding| finding.kind()), "workflow_id": workflow_id,
+            "finding": repair.1.map(|discrepancy| discrepancy.kind()), "workflow_id": workflow_id,
         });
         // what it leaves is known when the host has been compared again
         let before = found.as_ref().map(|one| &one.row);
@@ -101,17 +101,19 @@ async fn row_of(
 fn offered(
     found: Option<&Compared>,
     request: &pb::RepairComparisonRequest,
-) -> Result<(Repair, Option<Finding>), Error> {
+) -> Result<(Repair, Option<Discrepancy>), Error> {
     let now = found.map(|one| one.row.etag.as_str()).unwrap_or_default();
     etag::check(&request.etag, now)?;
     let Some(Compared { row, judged }) = found else {
         return Err(Error::internal("a row without an etag"));
     };
     let Judged {
-        repair, finding, ..
+        repair,
+        discrepancy,
+        ..
     } = *judged;
     match repair {
-        Some(repair) if row.repair() == request.repair() => Ok((repair, finding)),
+        Some(repair) if row.repair() == request.repair() => Ok((repair, discrepancy)),
         _ if request.repair() == pb::ComparisonRepair::Undo
             && (row.has_claims || !row.journal_slot_ids.is_empty()) =>
         {
@@ -135,12 +137,12 @@ fn claimed(why: impl Into<String>) -> Error {
 async fn in_ledger(
     conn: &mut PgConnection,
     allocation_id: Uuid,
-    (repair, finding): (Repair, Option<Finding>),
+    (repair, discrepancy): (Repair, Option<Discrepancy>),
 ) -> Result<Option<Uuid>, Error> {
-    match (repair, finding) {
+    match (repair, discrepancy) {
         (
             Repair::Adopt | Repair::Finish,
-            Some(Finding::UnexpectedShutdown {
+            Some(Discrepancy::UnexpectedShutdown {
                 boot_id, with_host, ..
             }),
         ) => Ok(power::unexpected_shutdown(conn, allocation_id, boot_id, with_host).await?),

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpuaas_proto::gpuaas::agent::v1::ListHoldsResponse;
 use uuid::Uuid;
 
+use super::discrepancy::Discrepancy;
 use super::names::{allocation_of, port_name};
-use super::residue::{Finding, LedgerState, compare, settled};
+use super::residue::{LedgerState, compare, settled};
 
 /// What follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +60,7 @@ pub struct Judged {
     /// None: there is nothing for an operator to do.
     pub repair: Option<Repair>,
     /// What it was judged by.
-    pub finding: Option<Finding>,
+    pub discrepancy: Option<Discrepancy>,
 }
 
 /// What is to be removed, but is claimed on a host that was installed anew since.
@@ -67,7 +68,7 @@ pub const OF_REPLACED_HOST: Judged = Judged {
     verdict: Verdict::Report,
     detail: "it was claimed before the host was installed anew: repair its slots",
     repair: Some(Repair::Report),
-    finding: None,
+    discrepancy: None,
 };
 
 /// Judges every allocation that the ledger has something of, or the host, or its hypervisor. `before` and `after` are the
@@ -94,10 +95,10 @@ pub fn judge(
         .chain(of_vms.filter_map(|name| allocation_of(name)))
         .chain(held())
         .collect();
-    let findings = compare(before, after, host);
+    let discrepancies = compare(before, after, host);
     let judged = |id: Uuid| {
         let state = settled(before, after, id);
-        let first = findings.iter().find(|one| one.allocation_id() == id);
+        let first = discrepancies.iter().find(|one| one.allocation_id() == id);
         let has_domain = host
             .domains
             .iter()
@@ -109,7 +110,7 @@ pub fn judge(
 }
 
 /// `is_bare`: the host holds no slot for it, and its hypervisor has no VM of it.
-fn of(state: LedgerState, finding: Option<Finding>, is_bare: bool) -> Judged {
+fn of(state: LedgerState, discrepancy: Option<Discrepancy>, is_bare: bool) -> Judged {
     let is_held = state == LedgerState::OverHeld;
     let undo = |detail| (Verdict::Undo, detail, Some(Repair::CleanUp));
     let report = |detail| (Verdict::Report, detail, Some(Repair::Report));
@@ -118,81 +119,81 @@ fn of(state: LedgerState, finding: Option<Finding>, is_bare: bool) -> Judged {
         true => (Verdict::Report, removed, Some(Repair::RemoveLeftovers)),
         false => report(held),
     };
-    let (verdict, detail, repair) = match finding {
+    let (verdict, detail, repair) = match discrepancy {
         None if state == LedgerState::Moving => (Verdict::Finish, "a workflow works on it", None),
         None => (Verdict::Agrees, "", None),
-        Some(Finding::LeakedDomain(_)) if is_held => {
+        Some(Discrepancy::LeakedDomain(_)) if is_held => {
             undo("it is over, and its VM is there: the VM is removed")
         }
-        Some(Finding::LeakedReservation(_)) if is_held => {
+        Some(Discrepancy::LeakedReservation(_)) if is_held => {
             undo("it is over, and its address is reserved: the reservation is removed")
         }
-        Some(Finding::LeakedSeed(_)) if is_held => {
+        Some(Discrepancy::LeakedSeed(_)) if is_held => {
             undo("it is over, and its seed is there: the seed is removed")
         }
-        Some(Finding::LeakedNvram(_)) if is_held => {
+        Some(Discrepancy::LeakedNvram(_)) if is_held => {
             undo("it is over, and its NVRAM is there: the NVRAM is removed")
         }
-        Some(Finding::LeakedPort(_)) if is_held => {
+        Some(Discrepancy::LeakedPort(_)) if is_held => {
             undo("it is over, and its port is on the bridge: the port is removed")
         }
-        Some(Finding::LeakedPartition(_)) if is_held => {
+        Some(Discrepancy::LeakedPartition(_)) if is_held => {
             undo("it is over, and its partition of GPUs is connected: the partition is taken apart")
         }
-        Some(Finding::LeakedPort(_)) => leftover(
+        Some(Discrepancy::LeakedPort(_)) => leftover(
             "the ledger holds nothing for it, and its port is on the bridge: a repair removes the port",
             "the ledger holds nothing for it, and its port and more is on the host: repair its slots",
         ),
-        Some(Finding::LeakedPartition(_)) => report(
+        Some(Discrepancy::LeakedPartition(_)) => report(
             "the ledger holds nothing for it, and its partition of GPUs is connected: see the runbook of GPU partitions",
         ),
-        Some(Finding::LeakedDomain(_)) => {
+        Some(Discrepancy::LeakedDomain(_)) => {
             report("the ledger holds nothing for it, and its VM is there: repair its slots")
         }
-        Some(Finding::LeakedReservation(_)) => leftover(
+        Some(Discrepancy::LeakedReservation(_)) => leftover(
             "the ledger holds nothing for it, and its address is reserved: a repair removes the reservation",
             "the ledger holds nothing for it, and its address is reserved and slots are held on the host: repair them",
         ),
-        Some(Finding::LeakedSeed(_)) => leftover(
+        Some(Discrepancy::LeakedSeed(_)) => leftover(
             "the ledger holds nothing for it, and its seed is there: a repair removes the seed",
             "the ledger holds nothing for it, and its seed and more is on the host: repair its slots",
         ),
-        Some(Finding::LeakedNvram(_)) => leftover(
+        Some(Discrepancy::LeakedNvram(_)) => leftover(
             "the ledger holds nothing for it, and its NVRAM is there: a repair removes the NVRAM",
             "the ledger holds nothing for it, and its NVRAM and more is on the host: repair its slots",
         ),
-        Some(Finding::LeakedHold(_)) => {
+        Some(Discrepancy::LeakedHold(_)) => {
             report("the ledger holds nothing for it, and the host holds slots for it: repair them")
         }
-        Some(Finding::MissingDomain(_)) => {
+        Some(Discrepancy::MissingDomain(_)) => {
             report("it is active, and the hypervisor has no VM of it: release it")
         }
-        Some(Finding::MissingHold(_)) => report(
+        Some(Discrepancy::MissingHold(_)) => report(
             "it is active, and its host does not hold its slots: drain the node, and ask its owner to launch it anew elsewhere",
         ),
-        Some(Finding::MissingReservation(_)) => report(
+        Some(Discrepancy::MissingReservation(_)) => report(
             "it is active, and its address is not reserved on its host, whose rules let no VM without one use the network: stop and start it, which reserves the address again",
         ),
-        Some(Finding::KeptSeed(_)) => report(
+        Some(Discrepancy::KeptSeed(_)) => report(
             "it is active, and its seed with the private host key is still there: stop and start it, which removes the seed",
         ),
-        Some(Finding::MissingFiles(_)) => report(
+        Some(Discrepancy::MissingFiles(_)) => report(
             "it is active, and its VM names a seed or NVRAM that is not there: stop and start it, which makes the VM anew on its disk",
         ),
-        Some(Finding::UnresponsiveGuest(_)) => report(
+        Some(Discrepancy::UnresponsiveGuest(_)) => report(
             "it is active and its VM runs, and its guest has not answered its host for some time: see its serial log, and ask its owner before a reboot",
         ),
-        Some(Finding::GuestGpusFailed(_)) => report(
-            "it is active and its VM runs, and nvidia-smi fails in its guest: see the slot's health and the findings of its node, and ask its owner",
+        Some(Discrepancy::GuestGpusFailed(_)) => report(
+            "it is active and its VM runs, and nvidia-smi fails in its guest: see the slot's health and the discrepancies of its node, and ask its owner",
         ),
-        Some(Finding::UnexpectedShutdown {
+        Some(Discrepancy::UnexpectedShutdown {
             with_host: true, ..
         }) => (
             Verdict::Finish,
             "its VM ended with the host: it is started again",
             Some(Repair::Finish),
         ),
-        Some(Finding::UnexpectedShutdown { .. }) => (
+        Some(Discrepancy::UnexpectedShutdown { .. }) => (
             Verdict::Adopt,
             "its VM shut itself down: it is recorded as stopped",
             Some(Repair::Adopt),
@@ -202,7 +203,7 @@ fn of(state: LedgerState, finding: Option<Finding>, is_bare: bool) -> Judged {
         verdict,
         detail,
         repair,
-        finding,
+        discrepancy,
     }
 }
 
@@ -316,35 +317,35 @@ mod tests {
             (
                 of_unresponsive.verdict,
                 of_unresponsive.repair,
-                of_unresponsive.finding
+                of_unresponsive.discrepancy
             ),
             (
                 Verdict::Report,
                 Some(Repair::Report),
-                Some(Finding::UnresponsiveGuest(well))
+                Some(Discrepancy::UnresponsiveGuest(well))
             )
         );
         // of what an active VM has lost, too
-        for (change, finding) in [
+        for (change, discrepancy) in [
             (
                 ListHoldsResponse {
                     holds: vec![],
                     ..host.clone()
                 },
-                Finding::MissingHold(well),
+                Discrepancy::MissingHold(well),
             ),
             (
                 ListHoldsResponse {
                     reservations: vec![],
                     ..host.clone()
                 },
-                Finding::MissingReservation(well),
+                Discrepancy::MissingReservation(well),
             ),
         ] {
             let of_lost = judge(&ledger, &ledger, &change)[&well];
             assert_eq!(
-                (of_lost.verdict, of_lost.finding),
-                (Verdict::Report, Some(finding))
+                (of_lost.verdict, of_lost.discrepancy),
+                (Verdict::Report, Some(discrepancy))
             );
         }
         // what moved while the host was read is nobody's residue

@@ -225,7 +225,7 @@ async fn d_82_p5_a_repair_adopts_and_finishes_what_the_reconciler_would() {
     assert_eq!(done, ["adopt", "finish"]);
 }
 
-/// D-72: what the detail of such a row tells an operator to do ends the finding.
+/// D-72: what the detail of such a row tells an operator to do ends the discrepancy.
 #[tokio::test]
 async fn d_82_what_an_active_vm_lost_or_kept_is_put_right_by_a_stop_and_a_start() {
     let platform = Platform::start().await;

@@ -112,7 +112,7 @@ async fn reserve_capacity(world: &World) {
 async fn p1_an_audit_of_a_ledger_in_use_finds_nothing() {
     let world = lived_in().await;
     let report = report(&world).await;
-    assert_eq!(report.findings.len(), INVARIANTS.len());
+    assert_eq!(report.checks.len(), INVARIANTS.len());
     assert_eq!(report.broken().count(), 0, "{report:#?}");
 }
 
@@ -249,7 +249,7 @@ async fn an_audit_sees_each_way_in_which_a_ledger_is_unsound() {
         let done = tx.execute(statement).await.expect(statement);
         assert!(done.rows_affected() > 0, "{statement} changes something");
         let report = audit::ledger(&mut tx).await.expect("audit");
-        let broken: Vec<_> = report.broken().map(|finding| finding.name).collect();
+        let broken: Vec<_> = report.broken().map(|check| check.name).collect();
         assert!(broken.contains(&name), "{statement}: {broken:?}");
         tx.rollback().await.expect("rollback");
         seen.push(name);
@@ -266,7 +266,7 @@ async fn an_audit_sees_each_way_in_which_a_ledger_is_unsound() {
     assert!(
         report
             .broken()
-            .any(|finding| finding.name == "events_have_no_gap"),
+            .any(|check| check.name == "events_have_no_gap"),
         "{report:#?}"
     );
     tx.rollback().await.expect("rollback");
