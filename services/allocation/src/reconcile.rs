@@ -203,13 +203,13 @@ async fn set_network_groups(
     for group in groups.map_err(subject::ledger)? {
         // whoever works on it may be removing it
         let id = group.allocation_id;
-        let is_settled = matches!(states.get(&id), Some(LedgerState::Active(_)));
+        let is_active = matches!(states.get(&id), Some(LedgerState::Active(_)));
         let text = id.to_string();
         let on_host = held.network_groups.iter();
         let differs = on_host
             .filter(|one| one.allocation_id == text)
             .any(|one| one.group != group.name);
-        if is_settled && differs {
+        if is_active && differs {
             tracing::info!(%node_id, allocation_id = %id, group = group.name, "set network group of VM");
             // one that fails keeps no other from what its project decided (P11)
             let done = host.set_network_group(group).await;

@@ -143,7 +143,7 @@ fn judge_drift(ledger: &Ledger, slot: &Slot, kind: Kind) -> Judged {
 fn of_hold(ledger: &Ledger, slot: &Slot, hold: HostHold) -> Option<pb::NodeDifference> {
     let holder = hold.holder;
     let has = ledger
-        .settled_slot(slot.id)
+        .unchanged_slot(slot.id)
         .and_then(|slot| slot.allocation_id);
     let is_others = has.is_some_and(|id| id != holder)
         && holder != slot.id

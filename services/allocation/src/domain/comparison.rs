@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::discrepancy::Discrepancy;
 use super::names::{allocation_of, port_name};
-use super::residue::{LedgerState, compare, settled};
+use super::residue::{LedgerState, compare, state_of};
 
 /// What follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +97,7 @@ pub fn judge(
         .collect();
     let discrepancies = compare(before, after, host);
     let judged = |id: Uuid| {
-        let state = settled(before, after, id);
+        let state = state_of(before, after, id);
         let first = discrepancies.iter().find(|one| one.allocation_id() == id);
         let has_domain = host
             .domains

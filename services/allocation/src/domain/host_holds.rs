@@ -6,7 +6,7 @@ use gpuaas_placement::model::{Slot, SlotStatus};
 use gpuaas_proto::gpuaas::agent::v1::ListHoldsResponse;
 use uuid::Uuid;
 
-use super::residue::{LedgerState, settled};
+use super::residue::{LedgerState, state_of};
 
 /// What the ledger has of a node, before and after the inspection of its host.
 #[derive(Debug, Clone, Default)]
@@ -16,16 +16,16 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Where an allocation stands; one that moved meanwhile is moving.
+    /// The state of an allocation; one that moved meanwhile is moving.
     #[must_use]
     pub fn state(&self, id: Uuid) -> LedgerState {
         let [before, after] = &self.states;
-        settled(before, after, id)
+        state_of(before, after, id)
     }
 
     /// A slot that has not changed hands meanwhile.
     #[must_use]
-    pub fn settled_slot(&self, id: Uuid) -> Option<&Slot> {
+    pub fn unchanged_slot(&self, id: Uuid) -> Option<&Slot> {
         let [before, after] = &self.slots;
         let found = |slots: &[Slot]| slots.iter().position(|slot| slot.id == id);
         let (was, is) = (&before[found(before)?], &after[found(after)?]);
@@ -45,7 +45,7 @@ pub fn host_holds(ledger: &Ledger, host: &ListHoldsResponse) -> BTreeMap<Uuid, H
             ledger.state(holder),
             LedgerState::Over | LedgerState::OverHeld
         );
-        let slot = ledger.settled_slot(slot_id).filter(|slot| {
+        let slot = ledger.unchanged_slot(slot_id).filter(|slot| {
             let by_repair = holder == slot_id && slot.status == SlotStatus::CleanupBlocked;
             is_over && is_free(slot) && !by_repair
         });

@@ -40,7 +40,7 @@ const OFF: &str = "shut off";
 
 /// What the ledger says of an allocation before and after the inspection of its host: one that moved meanwhile is moving.
 #[must_use]
-pub fn settled(
+pub fn state_of(
     before: &BTreeMap<Uuid, LedgerState>,
     after: &BTreeMap<Uuid, LedgerState>,
     id: Uuid,
@@ -63,7 +63,7 @@ pub fn compare(
     after: &BTreeMap<Uuid, LedgerState>,
     host: &ListHoldsResponse,
 ) -> Vec<Discrepancy> {
-    let state = |id: Uuid| settled(before, after, id);
+    let state = |id: Uuid| state_of(before, after, id);
     let over = |id: &Uuid| matches!(state(*id), LedgerState::Over | LedgerState::OverHeld);
     let domains: BTreeMap<Uuid, &DomainState> = host
         .domains

@@ -24,7 +24,7 @@ use uuid::Uuid;
 use super::failure::StepError;
 use super::host::Host;
 use super::lease;
-use super::operation::{Order, drive, output, settled};
+use super::operation::{Order, drive, ensure_ended, output};
 use super::provision::image_ref;
 use super::subject::{self, ledger};
 use super::table::{Definition, Effect, OnFailure, Step, StepResult};
@@ -312,7 +312,7 @@ fn observe(work: &Work) -> BoxFuture<'_, StepResult> {
         let id = work.allocation_id()?;
         let (_, subject) = subject::of_allocation(work).await?;
         let host = Host::of_subject(&work.deps, &subject)?;
-        settled(work, &host, action.as_str(), task_type(action)).await?;
+        ensure_ended(work, &host, action.as_str(), task_type(action)).await?;
         let name = vm_name(id);
         let domains = host.holds().await?.domains;
         let domain = domains.iter().find(|domain| domain.name == name);

@@ -113,7 +113,7 @@ async fn with_vm() -> (Ready, String, Uuid) {
     let (ready, discovery) = Ready::start(|_| {}).await;
     let slots = ready.approve_and_wipe("a1", &discovery, &[0, 1]).await;
     assert_eq!(slots.expect("slots").len(), 2);
-    ready.world.settled().await;
+    ready.world.all_pushed().await;
     let project = Uuid::now_v7();
     let id = reserve(&ready.world, project).await;
     (ready, id, project)
@@ -151,7 +151,7 @@ async fn p11_an_identity_token_is_of_a_claim_that_is_on_the_host_now() {
     let node = world.create_node("n2").await;
     let foreign = Host::enrol(world, &node.id).await;
     foreign.send_heartbeat().await;
-    world.settled().await;
+    world.all_pushed().await;
     is_no_vm(issue(&foreign, &id, AUDIENCE).await);
     is_no_vm(issue(host, &Uuid::now_v7().to_string(), AUDIENCE).await);
     // its end begins
@@ -174,7 +174,7 @@ async fn a_09_a_former_host_instance_gets_no_identity_token() {
     assert_eq!(error.reason(), ErrorReason::PeerNotAllowed);
     // the new one does not have the VM either: its machine was installed anew
     second.send_heartbeat().await;
-    ready.world.settled().await;
+    ready.world.all_pushed().await;
     is_no_vm(issue(&second, &id, AUDIENCE).await);
 }
 

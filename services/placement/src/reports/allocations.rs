@@ -150,7 +150,7 @@ pub(super) fn allocations(rows: &[Row], skus: &Skus) -> Result<Vec<PlacedAllocat
             let request = skus.request(row)?;
             let running = row.power.as_deref() == Some("running");
             // what is on its way somewhere cannot be judged
-            let settled = running || matches!(row.power.as_deref(), Some("stopped" | "rescued"));
+            let stable = running || matches!(row.power.as_deref(), Some("stopped" | "rescued"));
             Ok(PlacedAllocation {
                 id: row.id,
                 node_id: row.node_id,
@@ -158,7 +158,7 @@ pub(super) fn allocations(rows: &[Row], skus: &Skus) -> Result<Vec<PlacedAllocat
                 // of one that is stopped they are owed, so they are back with it, too
                 hugepages_1g_back: request.hugepages_1g,
                 request,
-                movable: row.state == AllocationState::Active && settled && !ties.bound(row),
+                movable: row.state == AllocationState::Active && stable && !ties.bound(row),
                 anti_affinity: ties.anti_affinity(row),
             })
         })

@@ -72,7 +72,7 @@ pub enum Draw {
         of: usize,
         action: usize,
     },
-    Settle {
+    PowerOutcome {
         of: usize,
         reached: bool,
     },
@@ -183,7 +183,7 @@ pub fn any_step() -> impl Strategy<Value = Step> {
         24 => (any(), prop::bool::weighted(0.8)).prop_map(|(of, proven)| Draw::Complete { of, proven }),
         3 => any().prop_map(Draw::Block),
         6 => (any(), 0..3usize).prop_map(|(of, action)| Draw::Power { of, action }),
-        8 => (any(), prop::bool::weighted(0.8)).prop_map(|(of, reached)| Draw::Settle { of, reached }),
+        8 => (any(), prop::bool::weighted(0.8)).prop_map(|(of, reached)| Draw::PowerOutcome { of, reached }),
         3 => any().prop_map(Draw::Stale),
         20 => any().prop_map(Draw::Repair),
         60 => (any(), prop::bool::weighted(0.005)).prop_map(|(slot, destroyed)| Draw::Repaired { slot, destroyed }),

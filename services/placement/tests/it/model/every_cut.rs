@@ -255,7 +255,7 @@ const WORK: &[(&str, Calls)] = &[
     ("a stop", &[pair, start, activate, stop]),
     (
         "the end of a stop",
-        &[pair, start, activate, stop, |run| Call::Settle {
+        &[pair, start, activate, stop, |run| Call::PowerOutcome {
             of: placed(run),
             power: "stopped",
         }],

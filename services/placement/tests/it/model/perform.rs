@@ -222,7 +222,7 @@ pub async fn perform(
                 .await
                 .map(|_| ())
         }),
-        Call::Settle { of, power } => {
+        Call::PowerOutcome { of, power } => {
             let fence = world.take(*of).await;
             within!(pools.allocation, |tx| {
                 let _ = power::record_outcome(&mut tx, fence, *of, power, None).await?;

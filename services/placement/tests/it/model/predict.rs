@@ -100,7 +100,7 @@ pub fn predict(call: &Call, before: &View, fleet: &Fleet) -> Result<Foretold, No
             allocation.power = Some(meanwhile.to_owned());
             allocation.work = Some(action.as_str().to_owned());
         }
-        Call::Settle { of, power } => {
+        Call::PowerOutcome { of, power } => {
             let allocation = view.allocation(*of);
             allocation.power = Some((*power).to_owned());
             allocation.work = None;

@@ -134,7 +134,7 @@ impl Run {
             Some((left, cut)) => {
                 self.wire.order(left, cut);
                 let outcome = self.make(call, requested.as_ref(), true).await;
-                cut_off = self.wire.settled().await;
+                cut_off = self.wire.ended().await;
                 // what is left for the next time is no error of these; a pool that lost an idle connection opens another
                 let leaves_some = matches!(call, Call::Serve | Call::Reconcile | Call::Hold(_));
                 if cut_off && (outcome.is_err() || leaves_some) {
