@@ -1,7 +1,7 @@
 //! The allocation service: launches, shows and releases allocations, and carries them out on hosts.
 //!
 //! It owns, together with the scheduler, the schema `placement`: the scheduler decides and reserves, this
-//! service moves what is reserved through its life. Called by the gateway (users, administrators) and by
+//! service moves what is reserved through its lifecycle. Called by the gateway (users, administrators) and by
 //! consumers of events; calls the scheduler, the image catalog and hosts.
 //!
 //! Guarantees: a retried call has one effect (P4), a crash at any step leaks nothing (P5), a stale runner

@@ -13,7 +13,7 @@ use gpuaas_proto::gpuaas::inventory::v1 as api;
 use jiff_sqlx::Timestamp;
 use prost::Message as _;
 
-use crate::domain::life::{self, LifeState, Removed, StepState};
+use crate::domain::lifecycle::{self, LifecycleState, Removed, StepState};
 use crate::domain::names::NodeMode;
 use crate::store::nodes::NodeRow;
 use crate::store::tasks::TaskRow;
@@ -33,7 +33,7 @@ pub(crate) fn node(row: NodeRow, known: Option<&ListSlotsResponse>) -> Result<ap
         "enrolled" => api::NodeState::Enrolled,
         _ => api::NodeState::Lost,
     };
-    let (life, onboarding) = life(&row, &readiness.blockers, known);
+    let (life, onboarding) = lifecycle(&row, &readiness.blockers, known);
     let etag = row.etag();
     let instance = row.instance_id.map(|id| api::HostInstance {
         id: id.to_string(),
@@ -112,14 +112,14 @@ fn unknown_domains(devices: &HostDevices) -> Option<Evidence> {
     })
 }
 
-/// Where a node is in its life and in its onboarding, by what its host proves and what the ledger tells.
-fn life(
+/// Where a node is in its lifecycle and in its onboarding, by what its host proves and what the ledger tells.
+fn lifecycle(
     row: &NodeRow,
     blockers: &[String],
     known: Option<&ListSlotsResponse>,
 ) -> (api::NodeLife, Vec<api::OnboardingStep>) {
     let in_ledger = known.and_then(|known| known.node.as_ref());
-    let facts = life::Facts {
+    let facts = lifecycle::Facts {
         removed: row.removed.as_deref().and_then(Removed::parse),
         mode: NodeMode::parse(&row.mode).unwrap_or(NodeMode::Slice),
         enrolled: row.instance_id.is_some(),
@@ -135,26 +135,29 @@ fn life(
             Some(node) => Some(node.not_schedulable_reason.as_str()),
         },
     };
-    let now = life::life(&facts);
+    let now = lifecycle::lifecycle(&facts);
     let state = match now.state {
-        LifeState::Registered => api::NodeLifeState::Registered,
-        LifeState::Enrolled => api::NodeLifeState::Enrolled,
-        LifeState::Validating => api::NodeLifeState::Validating,
-        LifeState::Ready => api::NodeLifeState::Ready,
-        LifeState::Cordoned => api::NodeLifeState::Cordoned,
-        LifeState::Draining => api::NodeLifeState::Draining,
-        LifeState::Maintenance => api::NodeLifeState::Maintenance,
-        LifeState::Broken => api::NodeLifeState::Broken,
-        LifeState::Retired => api::NodeLifeState::Retired,
-        LifeState::Deleted => api::NodeLifeState::Deleted,
+        LifecycleState::Registered => api::NodeLifeState::Registered,
+        LifecycleState::Enrolled => api::NodeLifeState::Enrolled,
+        LifecycleState::Validating => api::NodeLifeState::Validating,
+        LifecycleState::Ready => api::NodeLifeState::Ready,
+        LifecycleState::Cordoned => api::NodeLifeState::Cordoned,
+        LifecycleState::Draining => api::NodeLifeState::Draining,
+        LifecycleState::Maintenance => api::NodeLifeState::Maintenance,
+        LifecycleState::Broken => api::NodeLifeState::Broken,
+        LifecycleState::Retired => api::NodeLifeState::Retired,
+        LifecycleState::Deleted => api::NodeLifeState::Deleted,
     };
     let derived = matches!(
         now.state,
-        LifeState::Registered | LifeState::Enrolled | LifeState::Validating | LifeState::Ready
+        LifecycleState::Registered
+            | LifecycleState::Enrolled
+            | LifecycleState::Validating
+            | LifecycleState::Ready
     );
     let said = in_ledger.filter(|_| !derived).cloned().unwrap_or_default();
     let derived_since = match now.state {
-        LifeState::Registered => Some(time(row.create_time)),
+        LifecycleState::Registered => Some(time(row.create_time)),
         _ => in_ledger
             .and_then(|node| node.history_time)
             .or(row.enrol_time.map(time)),
@@ -173,7 +176,7 @@ fn life(
             said.admin_time.or(row.remove_time.map(time))
         },
     };
-    let steps = life::onboarding(&facts).into_iter().zip(1..);
+    let steps = lifecycle::onboarding(&facts).into_iter().zip(1..);
     let steps = steps.map(|(step, number)| api::OnboardingStep {
         number,
         name: step.name.to_owned(),
@@ -190,7 +193,7 @@ fn life(
 }
 
 /// How many slots a node has, and how many of them are of use.
-fn slots(of_ledger: &[LedgerSlot]) -> life::Slots {
+fn slots(of_ledger: &[LedgerSlot]) -> lifecycle::Slots {
     let is_usable = |slot: &&LedgerSlot| match slot.status() {
         SlotStatus::Available
         | SlotStatus::Reserved
@@ -201,7 +204,7 @@ fn slots(of_ledger: &[LedgerSlot]) -> life::Slots {
         SlotStatus::Cleanup => !slot.clean_evidence.is_empty(),
         _ => false,
     };
-    life::Slots {
+    lifecycle::Slots {
         approved: of_ledger
             .iter()
             .filter(|slot| slot.status() != SlotStatus::Retired)

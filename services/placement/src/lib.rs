@@ -27,7 +27,7 @@
 //! | [`nodes`], [`slots`], [`catalog`], [`quota`] | intake of nodes, slots, regions, SKUs, prices, quotas |
 //! | [`operators`] | cordon, drain, maintenance, retirement, and what placement makes of a node |
 //! | [`node_health`] | break-fix records, and findings of outside health agents |
-//! | [`life`] | the history of nodes and slots |
+//! | [`lifecycle`] | the history of nodes and slots |
 //! | [`suspensions`] | projects of which nothing that is queued starts |
 //! | [`sweep`] | deletes rows past their retention |
 //! | [`history`] | the fleet's capacity over time |
@@ -44,7 +44,7 @@
 //! answers [`Outcome::Unchanged`], so a resumed step may repeat it. Times are `greatest(clock_timestamp(), previous)` under
 //! the row lock.
 //!
-//! Calls of the allocation service, in the order of an allocation's life (`conn` is inside its transaction):
+//! Calls of the allocation service, in the order of an allocation's lifecycle (`conn` is inside its transaction):
 //!
 //! ```text
 //! allocations::get(conn, Scope, id) -> Result<Allocation>
@@ -101,7 +101,7 @@ pub mod force_release;
 pub mod history;
 pub mod host_holds;
 pub mod ingress;
-pub mod life;
+pub mod lifecycle;
 pub mod lock;
 pub mod lost;
 pub mod model;

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use prost::Message as _;
 use tonic::Request;
 
-use super::life::in_service;
+use super::lifecycle::in_service;
 use super::{Mutation, Nodes, gone, no_node};
 use crate::convert;
 use crate::domain::host_report;

@@ -2,7 +2,7 @@
 mod host_reports;
 mod hosts;
 mod identity;
-mod life;
+mod lifecycle;
 mod nodes;
 mod regions;
 mod renewal;

@@ -11,7 +11,7 @@ use gpuaas_proto::gpuaas::inventory::v1::node_admin_service_server::NodeAdminSer
 use tonic::{Code, Request, Response, Status};
 use uuid::Uuid;
 
-use super::life::in_service;
+use super::lifecycle::in_service;
 use super::{Mutation, Nodes, bad, gone, no_node};
 use crate::convert;
 use crate::domain::comparison::{self, ApprovedSlot};
@@ -340,9 +340,9 @@ impl Nodes {
         in_service(&node)?;
         let (key, node) = (token_id.to_string(), node_id.to_string());
         let digest = token::digest(token.reveal());
-        let life = self.0.config.enrolment_token_seconds;
+        let lifetime = self.0.config.enrolment_token_seconds;
         let expire_time =
-            enrolment::insert_token(&mut tx, token_id, node_id, &digest, life).await?;
+            enrolment::insert_token(&mut tx, token_id, node_id, &digest, lifetime).await?;
         let made = api::EnrolmentToken {
             node_id: node.clone(),
             token: String::new(),

@@ -5,7 +5,7 @@ pub mod candidate;
 pub mod choice;
 pub mod comparison;
 pub mod host_report;
-pub mod life;
+pub mod lifecycle;
 pub mod names;
 pub mod readiness;
 pub mod renewal;

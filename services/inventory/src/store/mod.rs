@@ -4,7 +4,7 @@ pub mod enrolment;
 pub mod heartbeats;
 pub mod host_reports;
 pub mod ledger_sync;
-pub mod life;
+pub mod lifecycle;
 pub mod nodes;
 pub mod regions;
 pub mod rollouts;

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::heartbeats;
 use crate::config::Freshness;
-use crate::domain::life::{self, Removed};
+use crate::domain::lifecycle::{self, Removed};
 use crate::domain::names::{Hostname, NodeMode, RackName, RegionCode};
 use crate::domain::readiness::{self, EvidenceFacts, Facts, Readiness};
 use crate::domain::report_digest;
@@ -128,8 +128,10 @@ impl NodeRow {
         // what its host proves is of another mode
         let mode = NodeMode::parse(&self.mode).unwrap_or(NodeMode::Slice);
         let profile = self.host_profile.as_deref().unwrap_or_default();
-        if self.instance_id.is_some() && !life::profile_fits(mode, profile) {
-            readiness.blockers.push(life::PROFILE_MISMATCH.to_owned());
+        if self.instance_id.is_some() && !lifecycle::profile_fits(mode, profile) {
+            readiness
+                .blockers
+                .push(lifecycle::PROFILE_MISMATCH.to_owned());
             readiness.blockers.sort_unstable();
         }
         readiness

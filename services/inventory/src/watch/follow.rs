@@ -120,7 +120,7 @@ fn message(event: Event, resume_token: String) -> api::WatchNodesResponse {
     }
 }
 
-fn life(node: &api::Node) -> NodeLifeState {
+fn lifecycle(node: &api::Node) -> NodeLifeState {
     let status = node.status.as_ref();
     status
         .and_then(|status| status.life.as_ref())
@@ -128,7 +128,7 @@ fn life(node: &api::Node) -> NodeLifeState {
 }
 
 fn is_deleted(item: &Item) -> bool {
-    matches!(&item.view, View::Node(node) if life(node) == NodeLifeState::Deleted)
+    matches!(&item.view, View::Node(node) if lifecycle(node) == NodeLifeState::Deleted)
 }
 
 fn change(item: &Item, is_new: bool) -> Event {
@@ -139,7 +139,7 @@ fn change(item: &Item, is_new: bool) -> Event {
     };
     match &item.view {
         View::Node(node) => Event::Node(api::NodeChange {
-            kind: match life(node) {
+            kind: match lifecycle(node) {
                 NodeLifeState::Retired | NodeLifeState::Deleted => ChangeKind::Ended.into(),
                 _ => kind_of_change.into(),
             },

@@ -139,8 +139,8 @@ async fn p11_an_identity_token_is_of_a_claim_that_is_on_the_host_now() {
         assert_eq!(claims["allocation_id"], id.as_str());
         assert_eq!(claims["project_id"], project.to_string());
         assert_eq!(claims["region"], REGION);
-        let life = claims["exp"].as_i64().expect("a time") - before;
-        assert!((600..=660).contains(&life), "{life}");
+        let lifetime = claims["exp"].as_i64().expect("a time") - before;
+        assert!((600..=660).contains(&lifetime), "{lifetime}");
         assert!(!token.contains(host.node_id()));
         assert!(claims.get("node_id").is_none(), "no host detail: {claims}");
     }

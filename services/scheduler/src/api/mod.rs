@@ -5,7 +5,7 @@ mod convert;
 mod fleet;
 mod intake;
 mod ledger;
-mod life;
+mod lifecycle;
 mod node_health;
 mod nodes;
 mod parse;

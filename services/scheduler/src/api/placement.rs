@@ -3,7 +3,7 @@ use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::{Error, Result, id, page};
 use gpuaas_placement::model::SlotStatus;
 use gpuaas_placement::reserve::{self, Call};
-use gpuaas_placement::{catalog, claims, life, operators, outbox, repair, slots, workflows};
+use gpuaas_placement::{catalog, claims, lifecycle, operators, outbox, repair, slots, workflows};
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_server::PlacementService;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::{
     ApproveSlotsRequest, DeleteRegionRequest, DeleteRegionResponse, GetSkuRequest, LedgerNode,
@@ -232,7 +232,7 @@ impl Api {
         answer.node = match operators::get(&mut conn, node_id).await {
             Ok(node) => Some(convert::node_with_admin_state(
                 node,
-                life::latest(&mut conn, node_id).await?,
+                lifecycle::latest(&mut conn, node_id).await?,
             )),
             Err(gpuaas_placement::Error::NotFound { .. }) => None,
             Err(error) => return Err(error.into()),

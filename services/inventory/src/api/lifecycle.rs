@@ -1,4 +1,4 @@
-//! The life of nodes and slots as operators shape it: labels, mode and limit, retirement, deletion, history.
+//! The lifecycle of nodes and slots as operators shape it: labels, mode and limit, retirement, deletion, history.
 use gpuaas_common::error::{Error, Result};
 use gpuaas_common::select::Selection;
 use gpuaas_common::{audit, etag, id, labels, page};
@@ -12,10 +12,10 @@ use uuid::Uuid;
 
 use super::{LEDGER, Mutation, Nodes, bad, no_node};
 use crate::convert;
-use crate::domain::life::Removed;
+use crate::domain::lifecycle::Removed;
 use crate::domain::names::{NodeMode, RackName};
 use crate::store::ledger_sync::{self, Kind, SendLock};
-use crate::store::life::{self, NodeConfig};
+use crate::store::lifecycle::{self, NodeConfig};
 use crate::store::nodes::{self, NodeRow};
 use crate::workflow::ledger_sync::{push_now, set_desired_node};
 
@@ -70,7 +70,7 @@ impl Nodes {
             "mode": config.mode, "max_vms_per_node": config.max_vms_per_node, "labels": config.labels,
             "rack": config.rack, "reason": desired.reason,
         });
-        life::set_config(&mut tx, node_id, &config).await?;
+        lifecycle::set_config(&mut tx, node_id, &config).await?;
         set_desired_node(&mut tx, node_id, self.0.config.freshness(), false).await?;
         let before = convert::node(row.clone(), None)?;
         let after = self.stored(&mut tx, node_id).await?;
@@ -176,7 +176,7 @@ impl Nodes {
         }
         let detail = json!({ "reason": end.reason, "hostname": row.hostname });
         let before = convert::node(now, None)?;
-        life::remove(&mut tx, node_id, end.how).await?;
+        lifecycle::remove(&mut tx, node_id, end.how).await?;
         let after = match end.how {
             Removed::Deleted => None,
             _ => Some(self.stored(&mut tx, node_id).await?),
@@ -238,7 +238,7 @@ impl Nodes {
     ) -> Result<api::ListNodeHistoryResponse> {
         let node_id = id::parse("node_id", &request.node_id)?;
         let limit = page::page_size(request.page_size)?;
-        let selection = Selection::parse(&life::HISTORY, &request.filter, &request.order_by)?;
+        let selection = Selection::parse(&lifecycle::HISTORY, &request.filter, &request.order_by)?;
         self.row(node_id).await?;
         let requested = ledger::ListNodeHistoryRequest {
             node_id: node_id.to_string(),
@@ -260,7 +260,7 @@ impl Nodes {
                 });
         let mut conn = self.0.pool.acquire().await?;
         let mut entries: Vec<api::NodeHistoryEntry> =
-            life::history(&mut conn, node_id, &selection, limit)
+            lifecycle::history(&mut conn, node_id, &selection, limit)
                 .await?
                 .into_iter()
                 .map(|entry| api::NodeHistoryEntry {

@@ -3,7 +3,7 @@ use gpuaas_common::idempotency::{self, Lookup};
 use gpuaas_common::select::Selection;
 use gpuaas_common::{Error, Result, audit, id};
 use gpuaas_placement::model::Attribution;
-use gpuaas_placement::{life, operators, outbox, slots};
+use gpuaas_placement::{lifecycle, operators, outbox, slots};
 use gpuaas_proto::gpuaas::internal::scheduler::v1::{
     LedgerNode, LedgerSlot, ListNodeHistoryRequest, ListNodeHistoryResponse,
     ListSlotHistoryRequest, ListSlotHistoryResponse, NodeHistoryEntry, RetireNodeRequest,
@@ -101,9 +101,10 @@ impl Api {
     ) -> Result<ListNodeHistoryResponse> {
         let node_id = id::parse("node_id", &request.node_id)?;
         let mut conn = self.pool.acquire().await?;
-        let selection = Selection::parse(&life::NODE_HISTORY, &request.filter, &request.order_by)?;
+        let selection =
+            Selection::parse(&lifecycle::NODE_HISTORY, &request.filter, &request.order_by)?;
         let limit = limit(request.limit);
-        let entries = life::of_node(&mut conn, node_id, &selection, limit).await?;
+        let entries = lifecycle::of_node(&mut conn, node_id, &selection, limit).await?;
         Ok(ListNodeHistoryResponse {
             entries: entries
                 .into_iter()
@@ -125,9 +126,10 @@ impl Api {
         let slot_id = id::parse("slot_id", &request.slot_id)?;
         let mut conn = self.pool.acquire().await?;
         slots::get(&mut conn, node_id, slot_id).await?;
-        let selection = Selection::parse(&life::SLOT_HISTORY, &request.filter, &request.order_by)?;
+        let selection =
+            Selection::parse(&lifecycle::SLOT_HISTORY, &request.filter, &request.order_by)?;
         let limit = limit(request.limit);
-        let entries = life::of_slot(&mut conn, slot_id, &selection, limit).await?;
+        let entries = lifecycle::of_slot(&mut conn, slot_id, &selection, limit).await?;
         Ok(ListSlotHistoryResponse {
             entries: entries
                 .into_iter()
