@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::errors::worth_repeating;
 use super::tenants::{self, Doing};
-use super::{certificates, comparison, comparison_repair, force_release};
+use super::{certificates, comparison, comparison_correction, force_release};
 use crate::convert;
 use crate::reconcile;
 use crate::store::read;
@@ -258,9 +258,9 @@ impl AllocationAdminService for AdminApi {
     ) -> Result<Response<pb::NodeComparisonRow>, Status> {
         let caller = Caller::of(&request)?;
         let request = request.into_inner();
-        let mut repaired = comparison_repair::repair_row(&self.deps, &caller, &request).await;
+        let mut repaired = comparison_correction::correct_row(&self.deps, &caller, &request).await;
         if repaired.as_ref().is_err_and(worth_repeating) {
-            repaired = comparison_repair::repair_row(&self.deps, &caller, &request).await;
+            repaired = comparison_correction::correct_row(&self.deps, &caller, &request).await;
         }
         Ok(Response::new(repaired?))
     }

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::comparison_filter::Wish;
 use super::differences::differences;
-use crate::domain::comparison::{Judged, OF_REPLACED_HOST, Repair, Verdict, judge};
+use crate::domain::comparison::{Correction, Judged, OF_REPLACED_HOST, Verdict, judge};
 use crate::domain::host_holds::Ledger;
 use crate::domain::names::{port_name, vm_name};
 use crate::reconcile::ledger_states;
@@ -102,12 +102,12 @@ fn row(
         Verdict::Undo => pb::ComparisonVerdict::Undo,
         Verdict::Report => pb::ComparisonVerdict::Report,
     };
-    let repair = match judged.repair {
+    let correction = match judged.correction {
         None => pb::ComparisonRepair::Unspecified,
-        Some(Repair::Adopt) => pb::ComparisonRepair::Adopt,
-        Some(Repair::Finish) => pb::ComparisonRepair::Finish,
-        Some(Repair::CleanUp | Repair::RemoveLeftovers) => pb::ComparisonRepair::Undo,
-        Some(Repair::Report) => pb::ComparisonRepair::Report,
+        Some(Correction::Adopt) => pb::ComparisonRepair::Adopt,
+        Some(Correction::Finish) => pb::ComparisonRepair::Finish,
+        Some(Correction::CleanUp | Correction::RemoveLeftovers) => pb::ComparisonRepair::Undo,
+        Some(Correction::Report) => pb::ComparisonRepair::Report,
     };
     let mut row = pb::NodeComparisonRow {
         ledger_state: known.map(|row| row.state.clone()).unwrap_or_default(),
@@ -124,7 +124,7 @@ fn row(
             .unwrap_or_default(),
         verdict: verdict.into(),
         detail: judged.detail.to_owned(),
-        repair: repair.into(),
+        repair: correction.into(),
         allocation_id,
         etag: String::new(),
         guest_state: 0,

@@ -26,7 +26,7 @@ pub enum Verdict {
 
 /// What an operator can have done about a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Repair {
+pub enum Correction {
     /// The ledger records what is there.
     Adopt,
     /// It is brought to what the ledger has.
@@ -39,7 +39,7 @@ pub enum Repair {
     Report,
 }
 
-impl Repair {
+impl Correction {
     /// Name in the audit trail.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -58,7 +58,7 @@ pub struct Judged {
     pub verdict: Verdict,
     pub detail: &'static str,
     /// None: there is nothing for an operator to do.
-    pub repair: Option<Repair>,
+    pub correction: Option<Correction>,
     /// What it was judged by.
     pub discrepancy: Option<Discrepancy>,
 }
@@ -67,7 +67,7 @@ pub struct Judged {
 pub const OF_REPLACED_HOST: Judged = Judged {
     verdict: Verdict::Report,
     detail: "it was claimed before the host was installed anew: repair its slots",
-    repair: Some(Repair::Report),
+    correction: Some(Correction::Report),
     discrepancy: None,
 };
 
@@ -112,14 +112,14 @@ pub fn judge(
 /// `is_bare`: the host holds no slot for it, and its hypervisor has no VM of it.
 fn of(state: LedgerState, discrepancy: Option<Discrepancy>, is_bare: bool) -> Judged {
     let is_held = state == LedgerState::OverHeld;
-    let undo = |detail| (Verdict::Undo, detail, Some(Repair::CleanUp));
-    let report = |detail| (Verdict::Report, detail, Some(Repair::Report));
+    let undo = |detail| (Verdict::Undo, detail, Some(Correction::CleanUp));
+    let report = |detail| (Verdict::Report, detail, Some(Correction::Report));
     // files alone are removed at an operator's word, when nobody holds anything for it
     let leftover = |removed, held| match is_bare {
-        true => (Verdict::Report, removed, Some(Repair::RemoveLeftovers)),
+        true => (Verdict::Report, removed, Some(Correction::RemoveLeftovers)),
         false => report(held),
     };
-    let (verdict, detail, repair) = match discrepancy {
+    let (verdict, detail, correction) = match discrepancy {
         None if state == LedgerState::Moving => (Verdict::Finish, "a workflow works on it", None),
         None => (Verdict::Agrees, "", None),
         Some(Discrepancy::LeakedDomain(_)) if is_held => {
@@ -191,18 +191,18 @@ fn of(state: LedgerState, discrepancy: Option<Discrepancy>, is_bare: bool) -> Ju
         }) => (
             Verdict::Finish,
             "its VM ended with the host: it is started again",
-            Some(Repair::Finish),
+            Some(Correction::Finish),
         ),
         Some(Discrepancy::UnexpectedShutdown { .. }) => (
             Verdict::Adopt,
             "its VM shut itself down: it is recorded as stopped",
-            Some(Repair::Adopt),
+            Some(Correction::Adopt),
         ),
     };
     Judged {
         verdict,
         detail,
-        repair,
+        correction,
         discrepancy,
     }
 }
@@ -294,18 +294,18 @@ mod tests {
         for (id, one) in &judged {
             assert_eq!(one.detail.is_empty(), *id == well, "{one:?}");
         }
-        let repairs: Vec<_> = judged.values().map(|one| one.repair).collect();
+        let corrections: Vec<_> = judged.values().map(|one| one.correction).collect();
         assert_eq!(
-            repairs,
+            corrections,
             [
                 None,
                 None,
-                Some(Repair::Adopt),
-                Some(Repair::Finish),
-                Some(Repair::Report),
-                Some(Repair::CleanUp),
-                Some(Repair::Report),
-                Some(Repair::Report),
+                Some(Correction::Adopt),
+                Some(Correction::Finish),
+                Some(Correction::Report),
+                Some(Correction::CleanUp),
+                Some(Correction::Report),
+                Some(Correction::Report),
             ]
         );
         // D-80: a guest that does not answer is reported to an operator, and nothing is done to it
@@ -316,12 +316,12 @@ mod tests {
         assert_eq!(
             (
                 of_unresponsive.verdict,
-                of_unresponsive.repair,
+                of_unresponsive.correction,
                 of_unresponsive.discrepancy
             ),
             (
                 Verdict::Report,
-                Some(Repair::Report),
+                Some(Correction::Report),
                 Some(Discrepancy::UnresponsiveGuest(well))
             )
         );
@@ -357,7 +357,7 @@ mod tests {
 
     /// D-72
     #[test]
-    fn p5_seeds_and_nvram_are_rows_and_removed_by_a_repair_only_where_nothing_else_is_held() {
+    fn p5_seeds_and_nvram_are_rows_and_removed_by_a_correction_only_where_nothing_else_is_held() {
         let [held, over, unknown, claimed, kept, moving] = [1, 2, 3, 4, 5, 6].map(Uuid::from_u128);
         let ledger: BTreeMap<Uuid, LedgerState> = [
             (held, LedgerState::OverHeld),
@@ -377,13 +377,13 @@ mod tests {
             ..ListHoldsResponse::default()
         };
         let judged = judge(&ledger, &ledger, &host);
-        let found = |id| (judged[&id].verdict, judged[&id].repair);
-        assert_eq!(found(held), (Verdict::Undo, Some(Repair::CleanUp)));
-        let leftover = (Verdict::Report, Some(Repair::RemoveLeftovers));
+        let found = |id| (judged[&id].verdict, judged[&id].correction);
+        assert_eq!(found(held), (Verdict::Undo, Some(Correction::CleanUp)));
+        let leftover = (Verdict::Report, Some(Correction::RemoveLeftovers));
         assert_eq!([found(over), found(unknown)], [leftover, leftover]);
         // the host holds a slot for it: its files go with the repair of the slot
-        assert_eq!(found(claimed), (Verdict::Report, Some(Repair::Report)));
-        assert_eq!(found(kept), (Verdict::Report, Some(Repair::Report)));
+        assert_eq!(found(claimed), (Verdict::Report, Some(Correction::Report)));
+        assert_eq!(found(kept), (Verdict::Report, Some(Correction::Report)));
         assert_eq!(found(moving), (Verdict::Finish, None));
         // a VM that is there is no leftover either
         let with_vm = ListHoldsResponse {
@@ -391,6 +391,6 @@ mod tests {
             ..host
         };
         let judged = judge(&ledger, &ledger, &with_vm);
-        assert_eq!(judged[&unknown].repair, Some(Repair::Report));
+        assert_eq!(judged[&unknown].correction, Some(Correction::Report));
     }
 }

@@ -1,4 +1,4 @@
-//! The repair of a row of a node's comparison: an operator's word, for the row that was read, on record. It adopts, finishes or
+//! The correction of a row of a node's comparison: an operator's word, for the row that was read, on record. It adopts, finishes or
 //! undoes what the reconciler would, and what it leaves to operators; a disk is left to the repair of its slot.
 use gpuaas_common::identity::Caller;
 use gpuaas_common::{Error, audit, etag, id, idempotency};
@@ -11,7 +11,7 @@ use tonic::Code;
 use uuid::Uuid;
 
 use super::comparison::{Compared, compare, unreachable};
-use crate::domain::comparison::{Judged, Repair};
+use crate::domain::comparison::{Correction, Judged};
 use crate::domain::discrepancy::Discrepancy;
 use crate::reconcile::clean_up;
 use crate::workflow::Deps;
@@ -20,7 +20,7 @@ use crate::workflow::host::Host;
 
 const METHOD: &str = "RepairComparison";
 
-pub(super) async fn repair_row(
+pub(super) async fn correct_row(
     deps: &Deps,
     caller: &Caller,
     request: &pb::RepairComparisonRequest,
@@ -45,7 +45,7 @@ pub(super) async fn repair_row(
         idempotency::lookup(&mut conn, scope, &hash).await? != idempotency::Lookup::Fresh;
     drop(conn);
     let found = row_of(deps, node_id, allocation_id).await?;
-    let repair = match &found {
+    let correction = match &found {
         // done before, or to be done once more: the first call was broken off between its record and its effect
         Some(one) if is_replay && one.row.etag != request.etag => return Ok(one.row.clone()),
         None if is_replay => return Ok(nothing_left(allocation_id)),
@@ -54,10 +54,10 @@ pub(super) async fn repair_row(
     if !is_replay {
         let mut tx = deps.pool.begin().await?;
         idempotency::record(&mut tx, scope, &hash, &allocation_id.to_string()).await?;
-        let workflow_id = in_ledger(&mut tx, allocation_id, repair).await?;
+        let workflow_id = in_ledger(&mut tx, allocation_id, correction).await?;
         let detail = json!({
-            "reason": reason, "allocation_id": allocation_id, "repair": repair.0.as_str(),
-            "finding": repair.1.map(|discrepancy| discrepancy.kind()), "workflow_id": workflow_id,
+            "reason": reason, "allocation_id": allocation_id, "repair": correction.0.as_str(),
+            "finding": correction.1.map(|discrepancy| discrepancy.kind()), "workflow_id": workflow_id,
         });
         // what it leaves is known when the host has been compared again
         let before = found.as_ref().map(|one| &one.row);
@@ -71,11 +71,11 @@ pub(super) async fn repair_row(
         };
         audit::record(&mut tx, entry).await?;
         tx.commit().await?;
-        tracing::info!(%node_id, %allocation_id, repair = repair.0.as_str(), "accept repair of a row");
+        tracing::info!(%node_id, %allocation_id, correction = correction.0.as_str(), "accept correction of a row");
         deps.wake.notify(workflows::TOPIC).await;
         deps.wake.notify(outbox::TOPIC).await;
     }
-    if repair.0 == Repair::RemoveLeftovers {
+    if correction.0 == Correction::RemoveLeftovers {
         let host = Host::of_node(deps, node_id).await;
         let host = host.map_err(unreachable)?;
         let removed = host.remove_leftovers(allocation_id).await;
@@ -97,23 +97,23 @@ async fn row_of(
         .find(|one| one.row.allocation_id == wanted))
 }
 
-/// The repair that the row offers, when it is the row and the repair that the operator means.
+/// The correction that the row offers, when it is the row and the correction that the operator means.
 fn offered(
     found: Option<&Compared>,
     request: &pb::RepairComparisonRequest,
-) -> Result<(Repair, Option<Discrepancy>), Error> {
+) -> Result<(Correction, Option<Discrepancy>), Error> {
     let now = found.map(|one| one.row.etag.as_str()).unwrap_or_default();
     etag::check(&request.etag, now)?;
     let Some(Compared { row, judged }) = found else {
         return Err(Error::internal("a row without an etag"));
     };
     let Judged {
-        repair,
+        correction,
         discrepancy,
         ..
     } = *judged;
-    match repair {
-        Some(repair) if row.repair() == request.repair() => Ok((repair, discrepancy)),
+    match correction {
+        Some(correction) if row.repair() == request.repair() => Ok((correction, discrepancy)),
         _ if request.repair() == pb::ComparisonRepair::Undo
             && (row.has_claims || !row.journal_slot_ids.is_empty()) =>
         {
@@ -133,20 +133,20 @@ fn claimed(why: impl Into<String>) -> Error {
     Error::new(Code::FailedPrecondition, ErrorReason::Claimed, why)
 }
 
-/// What of a repair is done in the ledger; returns the workflow that it started.
+/// What of a correction is done in the ledger; returns the workflow that it started.
 async fn in_ledger(
     conn: &mut PgConnection,
     allocation_id: Uuid,
-    (repair, discrepancy): (Repair, Option<Discrepancy>),
+    (correction, discrepancy): (Correction, Option<Discrepancy>),
 ) -> Result<Option<Uuid>, Error> {
-    match (repair, discrepancy) {
+    match (correction, discrepancy) {
         (
-            Repair::Adopt | Repair::Finish,
+            Correction::Adopt | Correction::Finish,
             Some(Discrepancy::UnexpectedShutdown {
                 boot_id, with_host, ..
             }),
         ) => Ok(power::unexpected_shutdown(conn, allocation_id, boot_id, with_host).await?),
-        (Repair::CleanUp, _) => match clean_up(conn, allocation_id).await {
+        (Correction::CleanUp, _) => match clean_up(conn, allocation_id).await {
             Ok(workflow_id) => Ok(Some(workflow_id)),
             // the reconciler was quicker: a workflow works on it by now
             Err(error)
