@@ -16,6 +16,7 @@ use prost::Message as _;
 use crate::domain::lifecycle::{self, LifecycleState, Removed, StepState};
 use crate::domain::names::NodeMode;
 use crate::store::nodes::NodeRow;
+use crate::store::rollouts::{RolloutNodeRow, RolloutRow};
 use crate::store::tasks::TaskRow;
 
 pub(crate) fn time(at: Timestamp) -> prost_types::Timestamp {
@@ -323,5 +324,83 @@ pub(crate) fn slot(slot: LedgerSlot) -> api::ResourceSlot {
         storage_ownership: slot.storage_ownership,
         storage_mode: slot.storage_mode,
         storage_transition_manifest: slot.storage_transition_manifest,
+    }
+}
+
+fn count(number: i64) -> u32 {
+    u32::try_from(number).unwrap_or_default()
+}
+
+/// A rollout with the nodes of its waves.
+pub(crate) fn rollout(row: RolloutRow, nodes: Vec<RolloutNodeRow>) -> api::AgentRollout {
+    let etag = row.etag();
+    let state = match row.state.as_str() {
+        "running" => api::AgentRolloutState::Running,
+        "paused" => api::AgentRolloutState::Paused,
+        "completed" => api::AgentRolloutState::Completed,
+        _ => api::AgentRolloutState::Aborted,
+    };
+    let mut waves: Vec<api::AgentRolloutWave> = Vec::new();
+    for node in nodes {
+        let number = count(node.wave.into());
+        if waves.last().is_none_or(|last| last.number != number) {
+            waves.push(api::AgentRolloutWave {
+                number,
+                nodes: Vec::new(),
+            });
+        }
+        if let Some(wave) = waves.last_mut() {
+            wave.nodes.push(rollout_node(node));
+        }
+    }
+    api::AgentRollout {
+        id: row.id.to_string(),
+        version: row.version,
+        digest: row.digest,
+        size_bytes: row.size_bytes,
+        state: state.into(),
+        state_reason: row.state_reason,
+        rollback_of: row.rollback_of.map(|id| id.to_string()).unwrap_or_default(),
+        max_failures: count(row.max_failures.into()),
+        max_parallel: count(row.max_parallel.into()),
+        node_timeout_seconds: count(row.node_timeout_seconds.into()),
+        current_wave: count(row.current_wave.into()),
+        waves,
+        total_nodes: count(row.total),
+        succeeded_nodes: count(row.succeeded),
+        failed_nodes: count(row.failed),
+        principal: row.principal,
+        reason: row.reason,
+        create_time: Some(time(row.create_time)),
+        end_time: row.end_time.map(time),
+        etag,
+    }
+}
+
+fn rollout_node(node: RolloutNodeRow) -> api::AgentRolloutNode {
+    let state = match node.state.as_str() {
+        "pending" => api::AgentRolloutNodeState::Pending,
+        "updating" => api::AgentRolloutNodeState::Updating,
+        "succeeded" => api::AgentRolloutNodeState::Succeeded,
+        "failed" => api::AgentRolloutNodeState::Failed,
+        _ => api::AgentRolloutNodeState::Skipped,
+    };
+    let reason = match (node.reason.as_str(), node.reported_state.as_str()) {
+        ("", "") => String::new(),
+        ("", said) if node.reported_reason.is_empty() => format!("The host reports: {said}."),
+        ("", said) => format!("The host reports: {said}: {}", node.reported_reason),
+        _ => node.reason,
+    };
+    api::AgentRolloutNode {
+        node_id: node.node_id.to_string(),
+        hostname: node.hostname,
+        rack: node.rack,
+        state: state.into(),
+        reason,
+        version: node.version,
+        from_version: node.from_version,
+        agent_version: node.agent_version,
+        start_time: node.start_time.map(time),
+        end_time: node.end_time.map(time),
     }
 }

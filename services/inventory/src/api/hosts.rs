@@ -25,7 +25,8 @@ use crate::domain::{report, token};
 use crate::store::enrolment::{self, NewInstance, TokenUse};
 use crate::store::heartbeats::{self, Repeated};
 use crate::store::ledger_sync::Kind;
-use crate::store::nodes::{self, Heartbeat, Taken};
+use crate::store::nodes;
+use crate::store::reports::{self, Heartbeat, Taken};
 use crate::store::rollouts::{self, Reported};
 use crate::workflow::ledger_sync::{push_now, set_desired_node, update_desired_node};
 
@@ -271,7 +272,7 @@ impl Hosts {
             observed_uptime,
         };
         let mut tx = self.0.pool.begin().await?;
-        match nodes::heartbeat(&mut tx, heartbeat).await? {
+        match reports::heartbeat(&mut tx, heartbeat).await? {
             Taken::In => {}
             Taken::NotCurrent => return Err(not_current()),
             Taken::Outdated => return Err(outdated()),

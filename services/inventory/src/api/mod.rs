@@ -1,4 +1,5 @@
 //! One thin method per RPC: parse, call, map the error.
+mod approval_refusal;
 mod host_reports;
 mod hosts;
 mod identity;
@@ -6,6 +7,7 @@ mod lifecycle;
 mod nodes;
 mod regions;
 mod renewal;
+mod rollout_request;
 mod rollouts;
 mod slots;
 

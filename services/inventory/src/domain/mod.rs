@@ -11,5 +11,7 @@ pub mod readiness;
 pub mod renewal;
 pub mod report;
 pub mod report_digest;
+pub mod report_fields;
 pub mod rollout;
 pub mod token;
+pub mod topology_report;

@@ -7,6 +7,7 @@ pub mod ledger_sync;
 pub mod lifecycle;
 pub mod nodes;
 pub mod regions;
+pub mod reports;
 pub mod rollouts;
 pub mod tasks;
 pub mod watched;
