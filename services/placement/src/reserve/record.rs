@@ -13,7 +13,8 @@ use super::place::Taken;
 use crate::catalog::Sku;
 use crate::model::{Allocation, AllocationState, SlotClass, Snapshot};
 use crate::outbox::EventClaim;
-use crate::{Error, Result, allocations, outbox, slots, user_data, workflows};
+use crate::slots::take;
+use crate::{Error, Result, allocations, outbox, user_data, workflows};
 
 /// How an allocation begins.
 #[derive(Debug, Clone, Copy)]
@@ -106,7 +107,7 @@ pub(super) struct NewClaim {
 /// One claim for each slot that was taken (B-22).
 pub(super) fn claims(ids: IdGen, sku: &Sku, taken: Taken) -> Vec<NewClaim> {
     let Taken { host, slots, alone } = taken;
-    let of_slot = |slot: slots::Reserved| {
+    let of_slot = |slot: take::Reserved| {
         let device = slot.bindings.fabric_device.clone();
         NewClaim {
             held: EventClaim {
