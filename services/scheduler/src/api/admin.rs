@@ -64,7 +64,7 @@ impl Api {
         };
         let sku = request.sku.ok_or_else(|| Error::required("sku"))?;
         let (read, stays_as_it_is) = (sku.etag.clone(), sku.disabled.is_none());
-        let mut sku = parse::sku(sku)?;
+        let mut sku = parse_sku::sku(sku)?;
         let mut tx = self.pool.begin().await?;
         let taken = idempotency::take(&mut tx, scope, &hash, &sku.code).await?;
         if let Lookup::Replay { resource_id } = taken {

@@ -231,7 +231,7 @@ impl Api {
     }
 
     pub(super) async fn take_price(&self, request: &PutSkuPriceRequest) -> Result<()> {
-        let price = parse::price(
+        let price = parse_sku::price(
             &request.price_version_id,
             request.price_per_gpu_hour.as_ref(),
         )?;

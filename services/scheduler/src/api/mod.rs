@@ -9,6 +9,7 @@ mod lifecycle;
 mod node_health;
 mod nodes;
 mod parse;
+mod parse_sku;
 mod placement;
 mod public;
 mod queue;
