@@ -2,8 +2,8 @@
 use crate::common::killer::{Cut, Killer};
 use crate::common::{ROLE, World, at, event};
 use gpuaas_billing::HostLost;
+use gpuaas_billing::domain::inconsistency::Inconsistency;
 use gpuaas_billing::domain::reconcile::Difference;
-use gpuaas_billing::domain::usage::Inconsistency;
 use gpuaas_billing::workflow::apply::apply;
 use gpuaas_billing::workflow::consumer::RoundError;
 use gpuaas_common::id::IdGen;

@@ -13,6 +13,7 @@ use tonic::Code;
 use uuid::Uuid;
 
 use super::Deps;
+use super::admitted::Admitted;
 use super::host::{Host, SessionRequest};
 use super::kill::{self, Killed};
 use super::link::{Command, Link};
@@ -42,18 +43,6 @@ pub(crate) struct OpenSpec {
     pub(crate) allocation_id: Uuid,
     pub(crate) size: Size,
     pub(crate) term: String,
-}
-
-/// A session that has its row.
-pub(crate) struct Admitted {
-    pub(crate) deps: Deps,
-    pub(crate) session_id: Uuid,
-    pub(crate) allocation_id: Uuid,
-    pub(crate) project_id: Uuid,
-    pub(crate) principal: String,
-    pub(crate) kind: Kind,
-    recording: Policy,
-    pub(crate) end_time: Timestamp,
 }
 
 /// Burns the ticket and starts the session's task.
