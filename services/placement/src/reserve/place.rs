@@ -6,11 +6,11 @@ use sqlx::{Acquire as _, PgConnection};
 use uuid::Uuid;
 
 use super::admit::refusal;
-use super::{Policy, Request};
 use crate::capacity::Capacity;
 use crate::catalog::Sku;
 use crate::decision::{self, Choice, Fleet, Ranking, decide_by, refusal_reasons};
 use crate::decision_input::launch_request;
+use crate::model::{Policy, Request};
 use crate::queue::Ahead;
 use crate::slots::take;
 use crate::{Error, Result, candidates, constraints};

@@ -4,14 +4,14 @@ use gpuaas_common::user_data::UserData;
 use gpuaas_common::{audit, origin};
 use jiff::Timestamp;
 use jiff_sqlx::ToSqlx as _;
+use serde_json::json;
 use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use super::Request;
 use super::place::Taken;
 use crate::catalog::Sku;
-use crate::model::{Allocation, AllocationState, SlotClass, Snapshot};
+use crate::model::{Allocation, AllocationState, Request, SlotClass, Snapshot};
 use crate::outbox::EventClaim;
 use crate::slots::take;
 use crate::{Error, Result, allocations, outbox, user_data, workflows};
@@ -205,4 +205,25 @@ pub(super) async fn begin(
     .execute(conn)
     .await?;
     Ok(())
+}
+
+/// Who got what (P10).
+pub(super) fn entry<'a>(
+    principal: &'a str,
+    request: &'a Request,
+    allocation: &Allocation,
+    allocation_id: &'a str,
+) -> audit::Entry<'a> {
+    let detail = json!({
+        "project_id": request.project_id, "name": request.name, "region_code": request.region_code,
+        "sku": request.sku, "gpu_count": request.gpu_count, "image": request.image.slug,
+    });
+    audit::Entry {
+        principal,
+        action: "allocation.create",
+        resource: "allocation",
+        resource_id: allocation_id,
+        request_id: &request.request_id,
+        detail: allocations::with_digests(detail, None, allocation),
+    }
 }
