@@ -22,6 +22,7 @@ mod counts;
 mod events;
 
 pub use counts::{Counts, FleetCounts, FleetState, GpuFacts};
+use events::HEALTH;
 pub use events::{EVENTS, EventQuery, HealthEvent, health_events};
 
 /// A node of the record.
@@ -129,9 +130,6 @@ macro_rules! rows {
         )
     };
 }
-
-/// The values of a health in the database.
-const HEALTH: &[&str] = &["healthy", "unknown", "degraded", "failed"];
 
 /// What the list of nodes can be selected by.
 pub static NODES: Catalog = Catalog {

@@ -6,6 +6,9 @@ use uuid::Uuid;
 
 use crate::model::{Health, StoredHealth};
 
+/// The values of a health in the database.
+pub(super) const HEALTH: &[&str] = &["healthy", "unknown", "degraded", "failed"];
+
 /// A time in which GPUs of an allocation were not healthy, as far as the allocation had them.
 #[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
 pub struct HealthEvent {
@@ -39,7 +42,7 @@ pub static EVENTS: Catalog = Catalog {
     fields: &[
         Field::sortable("allocation_id", Kind::Id, "listed.allocation_id"),
         Field::sortable("gpu_count", Kind::Number, "listed.gpus"),
-        Field::new("health", Kind::OneOf(super::HEALTH), "listed.health::text"),
+        Field::new("health", Kind::OneOf(HEALTH), "listed.health::text"),
         Field::new("repair", Kind::Flag, "listed.repair"),
         Field::sortable("start_time", Kind::Time, "listed.started_at"),
         Field::new("end_time", Kind::Time, "listed.ended_at"),
