@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use gpuaas_common::CancellationToken;
-use gpuaas_common::audit::origin::Origin;
+use gpuaas_common::origin::Origin;
 use gpuaas_common::server::connections::Connection;
 use http::{HeaderMap, HeaderValue, header};
 use russh::server;

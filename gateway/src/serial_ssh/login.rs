@@ -2,7 +2,7 @@
 use std::sync::Arc;
 
 use gpuaas_common::CancellationToken;
-use gpuaas_common::audit::origin::{self, Origin};
+use gpuaas_common::origin::{self, Origin};
 use gpuaas_common::server::connections::Running;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use russh::server::{Auth, ChannelOpenHandle, Handler, Msg, Session, VerifiedPublicKey};

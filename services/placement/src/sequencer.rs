@@ -1,20 +1,20 @@
-//! The stamper gives events their positions.
+//! The sequencer gives events their positions.
 //!
 //! Neither a sequence nor a transaction id is an order that readers can follow: both can show a later event
 //! first. Positions are handed out after the commit, under one lock, so they have no gap and no inversion
-//! however many stampers run.
+//! however many sequencers run.
 use sqlx::PgPool;
 
 use crate::Result;
 
-/// Events stamped in one go.
+/// Events sequenced in one go.
 const BATCH: u64 = 1000;
 
-/// Stamps pending events and returns how many got their position. Wake readers
+/// Sequences pending events and returns how many got their position. Wake readers
 /// ([`crate::events::TOPIC`]) when it is more than zero.
 ///
 /// # Errors
-/// Those of the database, a lock timeout included: another stamper is at work, come back later.
+/// Those of the database, a lock timeout included: another sequencer is at work, come back later.
 pub async fn run_once(pool: &PgPool) -> Result<u64> {
     let mut total = 0;
     loop {
@@ -23,7 +23,7 @@ pub async fn run_once(pool: &PgPool) -> Result<u64> {
         sqlx::query_scalar::<_, i64>("SELECT position FROM outbox_head FOR UPDATE")
             .fetch_one(&mut *tx)
             .await?;
-        let stamped: Option<i64> = sqlx::query_scalar(
+        let sequenced: Option<i64> = sqlx::query_scalar(
             "WITH n AS (SELECT seq, row_number() OVER (ORDER BY seq) AS rn FROM outbox
                          WHERE position IS NULL ORDER BY seq LIMIT 1000),
                   u AS (UPDATE outbox o SET position = h.position + n.rn FROM n, outbox_head h
@@ -34,9 +34,9 @@ pub async fn run_once(pool: &PgPool) -> Result<u64> {
         .fetch_optional(&mut *tx)
         .await?;
         tx.commit().await?;
-        let stamped = u64::try_from(stamped.unwrap_or(0)).unwrap_or(0);
-        total += stamped;
-        if stamped < BATCH {
+        let sequenced = u64::try_from(sequenced.unwrap_or(0)).unwrap_or(0);
+        total += sequenced;
+        if sequenced < BATCH {
             return Ok(total);
         }
     }

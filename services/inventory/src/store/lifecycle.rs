@@ -9,7 +9,7 @@ use sqlx::{FromRow, PgConnection};
 use uuid::Uuid;
 
 use super::heartbeats;
-use crate::domain::life::Removed;
+use crate::domain::lifecycle::Removed;
 
 /// What an operator configures of a node.
 #[derive(Debug, Clone, Copy)]
@@ -69,7 +69,7 @@ pub async fn remove(conn: &mut PgConnection, id: Uuid, how: Removed) -> sqlx::Re
     heartbeats::forget(conn, &[id]).await
 }
 
-/// What the audit trail has of a node's life.
+/// What the audit trail has of a node's lifecycle.
 #[derive(Debug, Clone, FromRow)]
 pub struct HistoryEntry {
     pub at: Timestamp,

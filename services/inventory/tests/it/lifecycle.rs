@@ -1,4 +1,4 @@
-//! The life of a node as operators see and shape it: onboarding, configuration, retirement, deletion, history.
+//! The lifecycle of a node as operators see and shape it: onboarding, configuration, retirement, deletion, history.
 use gpuaas_common::Error;
 use gpuaas_proto::gpuaas::agent::v1::ReadinessReport;
 use gpuaas_proto::gpuaas::common::v1::SlotStatus;
@@ -11,8 +11,8 @@ use crate::host::{Host, good};
 use crate::ready::Ready;
 use crate::world::{World, refused, until};
 
-/// State of a node's life, and the steps of its onboarding that are done or current.
-async fn life(world: &World, node_id: &str) -> (NodeLifeState, Vec<String>, String) {
+/// State of a node's lifecycle, and the steps of its onboarding that are done or current.
+async fn lifecycle(world: &World, node_id: &str) -> (NodeLifeState, Vec<String>, String) {
     let status = world.status(node_id).await;
     assert_eq!(status.onboarding.len(), 8);
     let of = |state: OnboardingState| {
@@ -72,7 +72,7 @@ async fn names(world: &World, include_retired: bool) -> Vec<String> {
 async fn a_22_a_23_every_step_of_the_onboarding_is_shown_and_none_is_skipped() {
     let world = World::start().await;
     let node = world.create_node("n1").await;
-    let (state, done, current) = life(&world, &node.id).await;
+    let (state, done, current) = lifecycle(&world, &node.id).await;
     assert_eq!(
         (state, done.len(), current.as_str()),
         (NodeLifeState::Registered, 0, "commission")
@@ -90,7 +90,7 @@ async fn a_22_a_23_every_step_of_the_onboarding_is_shown_and_none_is_skipped() {
     assert_eq!(early.reason(), ErrorReason::HostNotReady);
 
     let host = Host::enrol(&world, &node.id).await;
-    let (state, done, current) = life(&world, &node.id).await;
+    let (state, done, current) = lifecycle(&world, &node.id).await;
     assert_eq!(
         (state, current.as_str()),
         (NodeLifeState::Enrolled, "deploy")
@@ -102,7 +102,7 @@ async fn a_22_a_23_every_step_of_the_onboarding_is_shown_and_none_is_skipped() {
         ..good()
     };
     host.heartbeat(other).await.expect("taken");
-    let (state, _, current) = life(&world, &node.id).await;
+    let (state, _, current) = lifecycle(&world, &node.id).await;
     assert_eq!(
         (state, current.as_str()),
         (NodeLifeState::Validating, "tag")
@@ -114,32 +114,32 @@ async fn a_22_a_23_every_step_of_the_onboarding_is_shown_and_none_is_skipped() {
     );
 
     host.send_heartbeat().await;
-    let (state, _, current) = life(&world, &node.id).await;
+    let (state, _, current) = lifecycle(&world, &node.id).await;
     assert_eq!(
         (state, current.as_str()),
         (NodeLifeState::Validating, "discover")
     );
     discover(&world, &node.id, "d1").await;
     let discovery = ended(&world, &node.id).await.id;
-    assert_eq!(life(&world, &node.id).await.2, "review");
+    assert_eq!(lifecycle(&world, &node.id).await.2, "review");
     let ready = Ready { world, host };
     ready
         .approve("a1", &discovery, &[0, 1])
         .await
         .expect("approved");
-    assert_eq!(life(&ready.world, &node.id).await.2, "activate");
+    assert_eq!(lifecycle(&ready.world, &node.id).await.2, "activate");
     ready.world.ledger.wipe(&node.id).await;
     until("the ledger has taken it in", || async {
-        life(&ready.world, &node.id).await.0 == NodeLifeState::Ready
+        lifecycle(&ready.world, &node.id).await.0 == NodeLifeState::Ready
     })
     .await;
-    let (state, done, current) = life(&ready.world, &node.id).await;
+    let (state, done, current) = lifecycle(&ready.world, &node.id).await;
     assert_eq!(
         (state, done.len(), current.as_str()),
         (NodeLifeState::Ready, 8, "")
     );
     ready.world.ledger.say(&node.id, "cordoned").await;
-    let (state, _, current) = life(&ready.world, &node.id).await;
+    let (state, _, current) = lifecycle(&ready.world, &node.id).await;
     assert_eq!(
         (state, current.as_str()),
         (NodeLifeState::Cordoned, "activate")

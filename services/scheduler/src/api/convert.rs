@@ -5,13 +5,13 @@ use gpuaas_common::time::proto_time;
 use gpuaas_placement::Reason;
 use gpuaas_placement::availability::Availability;
 use gpuaas_placement::catalog::Sku;
+use gpuaas_placement::convert;
 use gpuaas_placement::decision::GpuCount;
-use gpuaas_placement::drift::Standing;
+use gpuaas_placement::drift::CurrentDrift;
 use gpuaas_placement::model::{Price, Slot, SlotClass};
 use gpuaas_placement::nodes::Node;
 use gpuaas_placement::operators::NodePlacement;
 use gpuaas_placement::reserve::{Explanation, NodeVerdict};
-use gpuaas_placement::wire;
 use gpuaas_placement::{claims, reservations};
 use gpuaas_proto::gpuaas::common::v1 as common;
 use gpuaas_proto::gpuaas::internal::scheduler::v1 as internal;
@@ -213,8 +213,8 @@ pub(super) fn slot(slot: Slot) -> internal::LedgerSlot {
         node_id: slot.node_id.to_string(),
         slot_index: slot.slot_index.unsigned_abs(),
         slot_class: slot.class.to_string(),
-        status: wire::slot_status(slot.status).into(),
-        health_state: wire::health_state(slot.health_state).into(),
+        status: convert::slot_status(slot.status).into(),
+        health_state: convert::health_state(slot.health_state).into(),
         health_detail: slot.health_detail,
         disabled: slot.disabled,
         generation: slot.generation,
@@ -226,7 +226,7 @@ pub(super) fn slot(slot: Slot) -> internal::LedgerSlot {
         update_time: Some(proto_time(slot.updated_at.to_jiff())),
         clean_evidence: slot.clean_evidence.unwrap_or_default(),
         clean_generation: slot.clean_generation.unwrap_or_default(),
-        drift: slot.drift.iter().map(Standing::to_proto).collect(),
+        drift: slot.drift.iter().map(CurrentDrift::to_proto).collect(),
         etag,
         project_id: slot.project_id.map(|id| id.to_string()).unwrap_or_default(),
         storage_ownership: slot.storage_ownership,

@@ -1,4 +1,4 @@
-//! Where a node is in its life, and which step of its onboarding is next, derived from what is known of it now (A-11, A-12,
+//! Where a node is in its lifecycle, and which step of its onboarding is next, derived from what is known of it now (A-11, A-12,
 //! Nothing of it is stored, so nothing of it can be wrong.
 use super::names::NodeMode;
 use super::readiness::NO_EVIDENCE;
@@ -6,9 +6,9 @@ use super::readiness::NO_EVIDENCE;
 /// Blocker: the host was installed with the profile of another mode.
 pub const PROFILE_MISMATCH: &str = "profile_mismatch";
 
-/// A state of a node's life.
+/// A state of a node's lifecycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LifeState {
+pub enum LifecycleState {
     /// Its agent has not enrolled.
     Registered,
     /// Enrolled, and nothing is known of its host yet.
@@ -92,8 +92,8 @@ pub struct Facts<'a> {
 
 /// A state with what it waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Life {
-    pub state: LifeState,
+pub struct Lifecycle {
+    pub state: LifecycleState,
     /// What the host does not prove; empty for an operator's state, whose reason is the operator's.
     pub waits_for: String,
 }
@@ -110,40 +110,40 @@ pub fn profile_fits(mode: NodeMode, host_profile: &str) -> bool {
     }
 }
 
-/// Where the node is in its life.
+/// Where the node is in its lifecycle.
 #[must_use]
-pub fn life(facts: &Facts<'_>) -> Life {
-    let of = |state| Life {
+pub fn lifecycle(facts: &Facts<'_>) -> Lifecycle {
+    let of = |state| Lifecycle {
         state,
         waits_for: String::new(),
     };
     match facts.removed {
-        Some(Removed::Retired) => return of(LifeState::Retired),
-        Some(Removed::Deleted) => return of(LifeState::Deleted),
+        Some(Removed::Retired) => return of(LifecycleState::Retired),
+        Some(Removed::Deleted) => return of(LifecycleState::Deleted),
         None => {}
     }
     match facts.admin_state {
-        "cordoned" => return of(LifeState::Cordoned),
-        "draining" => return of(LifeState::Draining),
-        "maintenance" => return of(LifeState::Maintenance),
-        "broken" => return of(LifeState::Broken),
-        "retired" => return of(LifeState::Retired),
+        "cordoned" => return of(LifecycleState::Cordoned),
+        "draining" => return of(LifecycleState::Draining),
+        "maintenance" => return of(LifecycleState::Maintenance),
+        "broken" => return of(LifecycleState::Broken),
+        "retired" => return of(LifecycleState::Retired),
         _ => {}
     }
     let next = onboarding(facts)
         .into_iter()
         .find(|step| step.state == StepState::Current);
     let Some(next) = next else {
-        return of(LifeState::Ready);
+        return of(LifecycleState::Ready);
     };
     let state = if !facts.enrolled {
-        LifeState::Registered
+        LifecycleState::Registered
     } else if facts.blockers == [NO_EVIDENCE] {
-        LifeState::Enrolled
+        LifecycleState::Enrolled
     } else {
-        LifeState::Validating
+        LifecycleState::Validating
     };
-    Life {
+    Lifecycle {
         state,
         waits_for: next.detail,
     }
@@ -291,7 +291,7 @@ mod tests {
                     ..READY
                 },
                 Some("commission"),
-                LifeState::Registered,
+                LifecycleState::Registered,
             ),
             (
                 Facts {
@@ -299,7 +299,7 @@ mod tests {
                     ..READY
                 },
                 Some("tag"),
-                LifeState::Validating,
+                LifecycleState::Validating,
             ),
             (
                 Facts {
@@ -307,7 +307,7 @@ mod tests {
                     ..READY
                 },
                 Some("deploy"),
-                LifeState::Validating,
+                LifecycleState::Validating,
             ),
             (
                 Facts {
@@ -315,7 +315,7 @@ mod tests {
                     ..READY
                 },
                 Some("discover"),
-                LifeState::Validating,
+                LifecycleState::Validating,
             ),
             (
                 Facts {
@@ -323,7 +323,7 @@ mod tests {
                     ..READY
                 },
                 Some("review"),
-                LifeState::Validating,
+                LifecycleState::Validating,
             ),
             (
                 Facts {
@@ -331,7 +331,7 @@ mod tests {
                     ..READY
                 },
                 Some("approve"),
-                LifeState::Validating,
+                LifecycleState::Validating,
             ),
             (
                 Facts {
@@ -342,7 +342,7 @@ mod tests {
                     ..READY
                 },
                 Some("activate"),
-                LifeState::Validating,
+                LifecycleState::Validating,
             ),
             (
                 Facts {
@@ -350,7 +350,7 @@ mod tests {
                     ..READY
                 },
                 Some("approve"),
-                LifeState::Validating,
+                LifecycleState::Validating,
             ),
             (
                 Facts {
@@ -358,18 +358,18 @@ mod tests {
                     ..READY
                 },
                 Some("activate"),
-                LifeState::Validating,
+                LifecycleState::Validating,
             ),
-            (READY, None, LifeState::Ready),
+            (READY, None, LifecycleState::Ready),
         ];
         for (facts, step, state) in cases {
             assert_eq!(current(&facts), step, "{facts:?}");
-            let life = life(&facts);
-            assert_eq!(life.state, state, "{facts:?}");
+            let now = lifecycle(&facts);
+            assert_eq!(now.state, state, "{facts:?}");
             assert_eq!(
-                life.waits_for.is_empty(),
-                state == LifeState::Ready,
-                "{life:?}"
+                now.waits_for.is_empty(),
+                state == LifecycleState::Ready,
+                "{now:?}"
             );
             let steps = onboarding(&facts);
             let open = steps.iter().position(|step| step.state != StepState::Done);
@@ -388,7 +388,7 @@ mod tests {
             blockers: &nothing,
             ..READY
         };
-        assert_eq!(life(&facts).state, LifeState::Enrolled);
+        assert_eq!(lifecycle(&facts).state, LifecycleState::Enrolled);
     }
 
     #[test]
@@ -401,7 +401,7 @@ mod tests {
             slots: Some(Slots::default()),
             ..READY
         };
-        assert_eq!(life(&facts).state, LifeState::Ready);
+        assert_eq!(lifecycle(&facts).state, LifecycleState::Ready);
         let steps = onboarding(&facts);
         let not_needed: Vec<&str> = steps
             .iter()
@@ -432,17 +432,17 @@ mod tests {
     #[test]
     fn an_operators_word_goes_before_what_the_host_proves() {
         for (word, state) in [
-            ("cordoned", LifeState::Cordoned),
-            ("draining", LifeState::Draining),
-            ("maintenance", LifeState::Maintenance),
-            ("broken", LifeState::Broken),
-            ("retired", LifeState::Retired),
+            ("cordoned", LifecycleState::Cordoned),
+            ("draining", LifecycleState::Draining),
+            ("maintenance", LifecycleState::Maintenance),
+            ("broken", LifecycleState::Broken),
+            ("retired", LifecycleState::Retired),
         ] {
             let facts = Facts {
                 admin_state: word,
                 ..READY
             };
-            assert_eq!(life(&facts).state, state);
+            assert_eq!(lifecycle(&facts).state, state);
             assert_eq!(
                 current(&facts),
                 Some("activate"),
@@ -450,14 +450,14 @@ mod tests {
             );
         }
         for (removed, state) in [
-            (Removed::Retired, LifeState::Retired),
-            (Removed::Deleted, LifeState::Deleted),
+            (Removed::Retired, LifecycleState::Retired),
+            (Removed::Deleted, LifecycleState::Deleted),
         ] {
             let facts = Facts {
                 removed: Some(removed),
                 ..READY
             };
-            assert_eq!(life(&facts).state, state);
+            assert_eq!(lifecycle(&facts).state, state);
             assert_eq!(Removed::parse(removed.as_str()), Some(removed));
         }
     }

@@ -1,12 +1,12 @@
-//! The life of nodes and slots: what an operator may make of them, what the database refuses, and what is on record.
+//! The lifecycle of nodes and slots: what an operator may make of them, what the database refuses, and what is on record.
 use gpuaas_common::select::{Catalog, Selection, Wanted};
 use gpuaas_placement::force_release::{self, Attestation, Fate};
-use gpuaas_placement::life::{NODE_HISTORY, SLOT_HISTORY};
+use gpuaas_placement::lifecycle::{NODE_HISTORY, SLOT_HISTORY};
 use gpuaas_placement::model::{Attribution, SlotStatus};
 use gpuaas_placement::node_health::{self, Report, Severity};
 use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::operators::{self, Intent, NodePlacement};
-use gpuaas_placement::{Error, Outcome, approval, life, slots};
+use gpuaas_placement::{Error, Outcome, approval, lifecycle, slots};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
@@ -58,7 +58,7 @@ fn state<T: std::fmt::Debug>(refused: Result<T, Error>) -> String {
 /// The one entry of a node's history that is the latest.
 async fn latest(world: &World, node: Uuid) -> (String, String, String) {
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let entry = life::of_node(&mut conn, node, &newest(&NODE_HISTORY), 1)
+    let entry = lifecycle::of_node(&mut conn, node, &newest(&NODE_HISTORY), 1)
         .await
         .expect("history");
     let entry = entry.into_iter().next().expect("an entry");
@@ -306,7 +306,7 @@ async fn a_retired_slot_leaves_its_index_and_devices_to_another() {
     );
 
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let entries = life::of_slot(&mut conn, free.id, &newest(&SLOT_HISTORY), 10)
+    let entries = lifecycle::of_slot(&mut conn, free.id, &newest(&SLOT_HISTORY), 10)
         .await
         .expect("history");
     let kinds: Vec<(&str, &str, &str)> = entries
@@ -318,7 +318,7 @@ async fn a_retired_slot_leaves_its_index_and_devices_to_another() {
         kinds.contains(&("evidence", "wiped: blkdiscard", "")),
         "{kinds:?}"
     );
-    let entries = life::of_slot(&mut conn, used.id, &newest(&SLOT_HISTORY), 10)
+    let entries = lifecycle::of_slot(&mut conn, used.id, &newest(&SLOT_HISTORY), 10)
         .await
         .expect("history");
     assert_eq!(
@@ -464,7 +464,7 @@ async fn a_critical_finding_takes_its_slot_or_node_out_of_service_and_no_other_d
             .admin_state,
         "enabled"
     );
-    let entries = life::of_slot(&mut conn, free, &newest(&SLOT_HISTORY), 1)
+    let entries = lifecycle::of_slot(&mut conn, free, &newest(&SLOT_HISTORY), 1)
         .await
         .expect("history");
     assert_eq!(
@@ -543,7 +543,7 @@ async fn readiness_and_health_have_their_place_in_the_history() {
     );
     call!(world, |tx| nodes::put(&mut tx, &spec)).expect("told");
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let states: Vec<String> = life::of_node(&mut conn, spec.id, &newest(&NODE_HISTORY), 10)
+    let states: Vec<String> = lifecycle::of_node(&mut conn, spec.id, &newest(&NODE_HISTORY), 10)
         .await
         .expect("history")
         .into_iter()
@@ -555,7 +555,7 @@ async fn readiness_and_health_have_their_place_in_the_history() {
         "told twice is once"
     );
     let slot = world.slots(spec.id).await[0].id;
-    let health: Vec<String> = life::of_slot(&mut conn, slot, &newest(&SLOT_HISTORY), 10)
+    let health: Vec<String> = lifecycle::of_slot(&mut conn, slot, &newest(&SLOT_HISTORY), 10)
         .await
         .expect("history")
         .into_iter()
@@ -592,7 +592,7 @@ async fn c_13_destroyed_disks_retire_their_slots() {
     );
     let mut conn = world.scheduler.acquire().await.expect("connection");
     let kinds: Vec<(String, String)> =
-        life::of_slot(&mut conn, slot.id, &newest(&SLOT_HISTORY), 10)
+        lifecycle::of_slot(&mut conn, slot.id, &newest(&SLOT_HISTORY), 10)
             .await
             .expect("history")
             .into_iter()

@@ -28,20 +28,20 @@ impl From<Bindings> for common::SlotBindings {
 }
 
 impl From<common::SlotBindings> for Bindings {
-    fn from(wire: common::SlotBindings) -> Self {
+    fn from(message: common::SlotBindings) -> Self {
         Self {
-            gpu_pci_address: wire.gpu_pci_address,
-            gpu_module_id: wire.gpu_module_id.and_then(|n| i32::try_from(n).ok()),
-            numa_node: wire.numa_node.and_then(|n| i32::try_from(n).ok()),
-            nvme_device: wire.nvme_device,
-            storage_identity_kind: wire.storage_identity_kind,
-            nvme_bytes: i64::try_from(wire.nvme_bytes).unwrap_or(i64::MAX),
-            management_mac: wire.management_mac.to_ascii_lowercase(),
-            private_ip: wire.private_ip,
-            fabric_device: wire.fabric_device,
-            fabric_vf_pci_address: wire.fabric_vf_pci_address,
-            fabric_claim_mode: wire.fabric_claim_mode,
-            destructive_wipe_policy: wire.destructive_wipe_policy,
+            gpu_pci_address: message.gpu_pci_address,
+            gpu_module_id: message.gpu_module_id.and_then(|n| i32::try_from(n).ok()),
+            numa_node: message.numa_node.and_then(|n| i32::try_from(n).ok()),
+            nvme_device: message.nvme_device,
+            storage_identity_kind: message.storage_identity_kind,
+            nvme_bytes: i64::try_from(message.nvme_bytes).unwrap_or(i64::MAX),
+            management_mac: message.management_mac.to_ascii_lowercase(),
+            private_ip: message.private_ip,
+            fabric_device: message.fabric_device,
+            fabric_vf_pci_address: message.fabric_vf_pci_address,
+            fabric_claim_mode: message.fabric_claim_mode,
+            destructive_wipe_policy: message.destructive_wipe_policy,
         }
     }
 }
@@ -89,8 +89,8 @@ pub fn health_state(health: Health) -> common::HealthState {
 
 /// The health that a host reports; unknown where it reports none.
 #[must_use]
-pub fn health(wire: common::HealthState) -> Health {
-    match wire {
+pub fn health(message: common::HealthState) -> Health {
+    match message {
         common::HealthState::Healthy => Health::Healthy,
         common::HealthState::Unknown | common::HealthState::Unspecified => Health::Unknown,
         common::HealthState::Degraded => Health::Degraded,
@@ -108,10 +108,10 @@ impl From<Shape> for common::CapacityShape {
 }
 
 impl Shape {
-    /// The wire's value; `None` when it was left out.
+    /// The value of the message; `None` when it was left out.
     #[must_use]
-    pub fn from_wire(wire: common::CapacityShape) -> Option<Self> {
-        match wire {
+    pub fn from_proto(message: common::CapacityShape) -> Option<Self> {
+        match message {
             common::CapacityShape::Unspecified => None,
             common::CapacityShape::GpuSlice => Some(Self::GpuSlice),
             common::CapacityShape::Baremetal => Some(Self::Baremetal),
@@ -122,15 +122,15 @@ impl Shape {
 impl TryFrom<scheduler::Image> for Image {
     type Error = readiness::Wrong;
 
-    fn try_from(wire: scheduler::Image) -> Result<Self, readiness::Wrong> {
+    fn try_from(message: scheduler::Image) -> Result<Self, readiness::Wrong> {
         Ok(Self {
-            slug: wire.slug,
-            digest: wire.digest,
-            source_uri: wire.source_uri,
-            driver_strategy: wire.driver_strategy,
-            size_bytes: wire.size_bytes,
-            boot_timeout_seconds: wire.boot_timeout_seconds,
-            readiness_checks: readiness::parse(&wire.readiness_checks)?,
+            slug: message.slug,
+            digest: message.digest,
+            source_uri: message.source_uri,
+            driver_strategy: message.driver_strategy,
+            size_bytes: message.size_bytes,
+            boot_timeout_seconds: message.boot_timeout_seconds,
+            readiness_checks: readiness::parse(&message.readiness_checks)?,
         })
     }
 }

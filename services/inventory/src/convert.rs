@@ -13,12 +13,13 @@ use gpuaas_proto::gpuaas::inventory::v1 as api;
 use jiff_sqlx::Timestamp;
 use prost::Message as _;
 
-use crate::domain::life::{self, LifeState, Removed, StepState};
+use crate::domain::lifecycle::{self, LifecycleState, Removed, StepState};
 use crate::domain::names::NodeMode;
 use crate::store::nodes::NodeRow;
+use crate::store::rollouts::{RolloutNodeRow, RolloutRow};
 use crate::store::tasks::TaskRow;
 
-pub(super) fn time(at: Timestamp) -> prost_types::Timestamp {
+pub(crate) fn time(at: Timestamp) -> prost_types::Timestamp {
     proto_time(at.to_jiff())
 }
 
@@ -33,7 +34,7 @@ pub(crate) fn node(row: NodeRow, known: Option<&ListSlotsResponse>) -> Result<ap
         "enrolled" => api::NodeState::Enrolled,
         _ => api::NodeState::Lost,
     };
-    let (life, onboarding) = life(&row, &readiness.blockers, known);
+    let (life, onboarding) = lifecycle(&row, &readiness.blockers, known);
     let etag = row.etag();
     let instance = row.instance_id.map(|id| api::HostInstance {
         id: id.to_string(),
@@ -112,14 +113,14 @@ fn unknown_domains(devices: &HostDevices) -> Option<Evidence> {
     })
 }
 
-/// Where a node is in its life and in its onboarding, by what its host proves and what the ledger tells.
-fn life(
+/// Where a node is in its lifecycle and in its onboarding, by what its host proves and what the ledger tells.
+fn lifecycle(
     row: &NodeRow,
     blockers: &[String],
     known: Option<&ListSlotsResponse>,
 ) -> (api::NodeLife, Vec<api::OnboardingStep>) {
     let in_ledger = known.and_then(|known| known.node.as_ref());
-    let facts = life::Facts {
+    let facts = lifecycle::Facts {
         removed: row.removed.as_deref().and_then(Removed::parse),
         mode: NodeMode::parse(&row.mode).unwrap_or(NodeMode::Slice),
         enrolled: row.instance_id.is_some(),
@@ -135,26 +136,29 @@ fn life(
             Some(node) => Some(node.not_schedulable_reason.as_str()),
         },
     };
-    let now = life::life(&facts);
+    let now = lifecycle::lifecycle(&facts);
     let state = match now.state {
-        LifeState::Registered => api::NodeLifeState::Registered,
-        LifeState::Enrolled => api::NodeLifeState::Enrolled,
-        LifeState::Validating => api::NodeLifeState::Validating,
-        LifeState::Ready => api::NodeLifeState::Ready,
-        LifeState::Cordoned => api::NodeLifeState::Cordoned,
-        LifeState::Draining => api::NodeLifeState::Draining,
-        LifeState::Maintenance => api::NodeLifeState::Maintenance,
-        LifeState::Broken => api::NodeLifeState::Broken,
-        LifeState::Retired => api::NodeLifeState::Retired,
-        LifeState::Deleted => api::NodeLifeState::Deleted,
+        LifecycleState::Registered => api::NodeLifeState::Registered,
+        LifecycleState::Enrolled => api::NodeLifeState::Enrolled,
+        LifecycleState::Validating => api::NodeLifeState::Validating,
+        LifecycleState::Ready => api::NodeLifeState::Ready,
+        LifecycleState::Cordoned => api::NodeLifeState::Cordoned,
+        LifecycleState::Draining => api::NodeLifeState::Draining,
+        LifecycleState::Maintenance => api::NodeLifeState::Maintenance,
+        LifecycleState::Broken => api::NodeLifeState::Broken,
+        LifecycleState::Retired => api::NodeLifeState::Retired,
+        LifecycleState::Deleted => api::NodeLifeState::Deleted,
     };
     let derived = matches!(
         now.state,
-        LifeState::Registered | LifeState::Enrolled | LifeState::Validating | LifeState::Ready
+        LifecycleState::Registered
+            | LifecycleState::Enrolled
+            | LifecycleState::Validating
+            | LifecycleState::Ready
     );
     let said = in_ledger.filter(|_| !derived).cloned().unwrap_or_default();
     let derived_since = match now.state {
-        LifeState::Registered => Some(time(row.create_time)),
+        LifecycleState::Registered => Some(time(row.create_time)),
         _ => in_ledger
             .and_then(|node| node.history_time)
             .or(row.enrol_time.map(time)),
@@ -173,7 +177,7 @@ fn life(
             said.admin_time.or(row.remove_time.map(time))
         },
     };
-    let steps = life::onboarding(&facts).into_iter().zip(1..);
+    let steps = lifecycle::onboarding(&facts).into_iter().zip(1..);
     let steps = steps.map(|(step, number)| api::OnboardingStep {
         number,
         name: step.name.to_owned(),
@@ -190,7 +194,7 @@ fn life(
 }
 
 /// How many slots a node has, and how many of them are of use.
-fn slots(of_ledger: &[LedgerSlot]) -> life::Slots {
+fn slots(of_ledger: &[LedgerSlot]) -> lifecycle::Slots {
     let is_usable = |slot: &&LedgerSlot| match slot.status() {
         SlotStatus::Available
         | SlotStatus::Reserved
@@ -201,7 +205,7 @@ fn slots(of_ledger: &[LedgerSlot]) -> life::Slots {
         SlotStatus::Cleanup => !slot.clean_evidence.is_empty(),
         _ => false,
     };
-    life::Slots {
+    lifecycle::Slots {
         approved: of_ledger
             .iter()
             .filter(|slot| slot.status() != SlotStatus::Retired)
@@ -219,7 +223,7 @@ fn status_name(status: SlotStatus) -> String {
 }
 
 /// What a task's host reported, if it completed.
-pub(super) fn report_of(task: &TaskRow) -> Result<Option<TopologyReport>> {
+pub(crate) fn report_of(task: &TaskRow) -> Result<Option<TopologyReport>> {
     let decode = |bytes: &Vec<u8>| TopologyReport::decode(bytes.as_slice());
     task.output
         .as_ref()
@@ -229,7 +233,7 @@ pub(super) fn report_of(task: &TaskRow) -> Result<Option<TopologyReport>> {
 }
 
 /// A discovery as an operator reads it.
-pub(super) fn discovery(task: TaskRow) -> Result<api::TopologyDiscovery> {
+pub(crate) fn discovery(task: TaskRow) -> Result<api::TopologyDiscovery> {
     let report = report_of(&task)?;
     let state = match task.state.as_str() {
         "queued" => api::DiscoveryState::Queued,
@@ -320,5 +324,83 @@ pub(crate) fn slot(slot: LedgerSlot) -> api::ResourceSlot {
         storage_ownership: slot.storage_ownership,
         storage_mode: slot.storage_mode,
         storage_transition_manifest: slot.storage_transition_manifest,
+    }
+}
+
+fn count(number: i64) -> u32 {
+    u32::try_from(number).unwrap_or_default()
+}
+
+/// A rollout with the nodes of its waves.
+pub(crate) fn rollout(row: RolloutRow, nodes: Vec<RolloutNodeRow>) -> api::AgentRollout {
+    let etag = row.etag();
+    let state = match row.state.as_str() {
+        "running" => api::AgentRolloutState::Running,
+        "paused" => api::AgentRolloutState::Paused,
+        "completed" => api::AgentRolloutState::Completed,
+        _ => api::AgentRolloutState::Aborted,
+    };
+    let mut waves: Vec<api::AgentRolloutWave> = Vec::new();
+    for node in nodes {
+        let number = count(node.wave.into());
+        if waves.last().is_none_or(|last| last.number != number) {
+            waves.push(api::AgentRolloutWave {
+                number,
+                nodes: Vec::new(),
+            });
+        }
+        if let Some(wave) = waves.last_mut() {
+            wave.nodes.push(rollout_node(node));
+        }
+    }
+    api::AgentRollout {
+        id: row.id.to_string(),
+        version: row.version,
+        digest: row.digest,
+        size_bytes: row.size_bytes,
+        state: state.into(),
+        state_reason: row.state_reason,
+        rollback_of: row.rollback_of.map(|id| id.to_string()).unwrap_or_default(),
+        max_failures: count(row.max_failures.into()),
+        max_parallel: count(row.max_parallel.into()),
+        node_timeout_seconds: count(row.node_timeout_seconds.into()),
+        current_wave: count(row.current_wave.into()),
+        waves,
+        total_nodes: count(row.total),
+        succeeded_nodes: count(row.succeeded),
+        failed_nodes: count(row.failed),
+        principal: row.principal,
+        reason: row.reason,
+        create_time: Some(time(row.create_time)),
+        end_time: row.end_time.map(time),
+        etag,
+    }
+}
+
+fn rollout_node(node: RolloutNodeRow) -> api::AgentRolloutNode {
+    let state = match node.state.as_str() {
+        "pending" => api::AgentRolloutNodeState::Pending,
+        "updating" => api::AgentRolloutNodeState::Updating,
+        "succeeded" => api::AgentRolloutNodeState::Succeeded,
+        "failed" => api::AgentRolloutNodeState::Failed,
+        _ => api::AgentRolloutNodeState::Skipped,
+    };
+    let reason = match (node.reason.as_str(), node.reported_state.as_str()) {
+        ("", "") => String::new(),
+        ("", said) if node.reported_reason.is_empty() => format!("The host reports: {said}."),
+        ("", said) => format!("The host reports: {said}: {}", node.reported_reason),
+        _ => node.reason,
+    };
+    api::AgentRolloutNode {
+        node_id: node.node_id.to_string(),
+        hostname: node.hostname,
+        rack: node.rack,
+        state: state.into(),
+        reason,
+        version: node.version,
+        from_version: node.from_version,
+        agent_version: node.agent_version,
+        start_time: node.start_time.map(time),
+        end_time: node.end_time.map(time),
     }
 }

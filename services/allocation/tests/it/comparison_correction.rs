@@ -1,4 +1,4 @@
-//! The repair of a row of a node's comparison, by its API, against a host with residue.
+//! The correction of a row of a node's comparison, by its API, against a host with residue.
 use gpuaas_allocation::domain::names::vm_name;
 use gpuaas_common::Error;
 use gpuaas_placement::model::SlotStatus;
@@ -27,8 +27,8 @@ impl Platform {
         found.cloned().unwrap_or_else(|| panic!("{rows:?}"))
     }
 
-    /// What repairs a row as it was read, by what the row offers.
-    fn repair_of(&self, row: &pb::NodeComparisonRow) -> pb::RepairComparisonRequest {
+    /// What corrects a row as it was read, by what the row offers.
+    fn correction_of(&self, row: &pb::NodeComparisonRow) -> pb::RepairComparisonRequest {
         pb::RepairComparisonRequest {
             node_id: self.world.node_id.to_string(),
             allocation_id: row.allocation_id.clone(),
@@ -38,14 +38,14 @@ impl Platform {
         }
     }
 
-    async fn repair_row(
+    async fn correct_row(
         &self,
         request: &pb::RepairComparisonRequest,
         key: &str,
     ) -> Result<pb::NodeComparisonRow, Error> {
         let request = self.admin(request.clone(), Some(key));
-        let repaired = self.admins.clone().repair_comparison(request).await;
-        Ok(repaired.map_err(Error::from)?.into_inner())
+        let corrected = self.admins.clone().repair_comparison(request).await;
+        Ok(corrected.map_err(Error::from)?.into_inner())
     }
 
     async fn an_active(&self) -> Uuid {
@@ -56,8 +56,8 @@ impl Platform {
         id
     }
 
-    /// Repairs on record: allocation, what was done, and why.
-    async fn repairs(&self) -> Vec<(String, String, String)> {
+    /// Corrections on record: allocation, what was done, and why.
+    async fn corrections(&self) -> Vec<(String, String, String)> {
         sqlx::query_as(
             "SELECT detail->>'allocation_id', detail->>'repair', detail->>'reason'
                FROM placement.audit WHERE action = 'node.repair' ORDER BY id",
@@ -70,7 +70,7 @@ impl Platform {
 
 /// J-15: a stale reservation, among other things.
 #[tokio::test]
-async fn d_82_p5_what_nobody_owns_of_a_vm_is_a_row_and_removed_by_its_repair_once() {
+async fn d_82_p5_what_nobody_owns_of_a_vm_is_a_row_and_removed_by_its_correction_once() {
     let platform = Platform::start().await;
     let (unknown, host) = (Uuid::now_v7(), &platform.world.host);
     let vm = vm_name(unknown);
@@ -86,7 +86,7 @@ async fn d_82_p5_what_nobody_owns_of_a_vm_is_a_row_and_removed_by_its_repair_onc
     assert_eq!(row.verdict(), pb::ComparisonVerdict::Report);
     assert_eq!(row.repair(), pb::ComparisonRepair::Undo);
 
-    let fine = platform.repair_of(&row);
+    let fine = platform.correction_of(&row);
     let user = platform.user(fine.clone(), Some("k"));
     let denied = platform.admins.clone().repair_comparison(user).await;
     assert_eq!(denied.expect_err("no admin").code(), Code::PermissionDenied);
@@ -110,7 +110,7 @@ async fn d_82_p5_what_nobody_owns_of_a_vm_is_a_row_and_removed_by_its_repair_onc
         let mut request = fine.clone();
         change(&mut request);
         let refused = platform
-            .repair_row(&request, "k")
+            .correct_row(&request, "k")
             .await
             .expect_err("refused");
         assert_eq!(refused.reason(), reason, "{refused}");
@@ -121,22 +121,22 @@ async fn d_82_p5_what_nobody_owns_of_a_vm_is_a_row_and_removed_by_its_repair_onc
     }
     assert_eq!(platform.row(unknown).await, row, "nothing was changed");
 
-    let repaired = platform.repair_row(&fine, "k1").await.expect("repaired");
-    assert_eq!(repaired.verdict(), pb::ComparisonVerdict::Agrees);
+    let corrected = platform.correct_row(&fine, "k1").await.expect("corrected");
+    assert_eq!(corrected.verdict(), pb::ComparisonVerdict::Agrees);
     assert_eq!(host.files_of(&vm), Vec::<String>::new());
     assert_eq!(host.files_of("somebody-elses"), ["nvram"]);
     let rows = platform.rows_of_node().await;
     assert!(rows.is_empty(), "{rows:?}");
-    let again = platform.repair_row(&fine, "k1").await.expect("a replay");
-    assert_eq!(again, repaired);
-    let late = platform.repair_row(&fine, "k2").await.expect_err("gone");
+    let again = platform.correct_row(&fine, "k1").await.expect("a replay");
+    assert_eq!(again, corrected);
+    let late = platform.correct_row(&fine, "k2").await.expect_err("gone");
     assert_eq!(late.reason(), ErrorReason::EtagStale);
     let one = (unknown.to_string(), "undo".into(), "a test".into());
-    assert_eq!(platform.repairs().await, [one]);
+    assert_eq!(platform.corrections().await, [one]);
 }
 
 #[tokio::test]
-async fn d_82_p5_a_repair_never_removes_what_is_claimed_or_was_changed_since_it_was_read() {
+async fn d_82_p5_a_correction_never_removes_what_is_claimed_or_was_changed_since_it_was_read() {
     let platform = Platform::start().await;
     let id = platform.an_active().await;
     let (world, vm) = (&platform.world, vm_name(id));
@@ -150,9 +150,9 @@ async fn d_82_p5_a_repair_never_removes_what_is_claimed_or_was_changed_since_it_
     assert_eq!(row.repair(), pb::ComparisonRepair::Report);
     let undo = pb::RepairComparisonRequest {
         repair: pb::ComparisonRepair::Undo.into(),
-        ..platform.repair_of(&row)
+        ..platform.correction_of(&row)
     };
-    let refused = platform.repair_row(&undo, "k").await.expect_err("claimed");
+    let refused = platform.correct_row(&undo, "k").await.expect_err("claimed");
     assert_eq!(refused.reason(), ErrorReason::Claimed, "{refused}");
     // nor does its host, whoever says so
     let request = RemoveLeftoversRequest {
@@ -162,7 +162,9 @@ async fn d_82_p5_a_repair_never_removes_what_is_claimed_or_was_changed_since_it_
     assert_eq!(held.reason(), ErrorReason::LeaseHeld, "{held}");
     assert_eq!(world.host.files_of(&vm), ["reservation", "seed"]);
     // to have seen it is on record, and changes nothing
-    let seen = platform.repair_row(&platform.repair_of(&row), "k1").await;
+    let seen = platform
+        .correct_row(&platform.correction_of(&row), "k1")
+        .await;
     assert_eq!(seen.expect("on record"), row);
 
     // a leftover that becomes a VM between the operator's look and word
@@ -172,7 +174,9 @@ async fn d_82_p5_a_repair_never_removes_what_is_claimed_or_was_changed_since_it_
     let row = platform.row(unknown).await;
     assert_eq!(row.repair(), pb::ComparisonRepair::Undo);
     world.host.leak_domain(&vm).await;
-    let late = platform.repair_row(&platform.repair_of(&row), "k2").await;
+    let late = platform
+        .correct_row(&platform.correction_of(&row), "k2")
+        .await;
     assert_eq!(late.expect_err("changed").reason(), ErrorReason::EtagStale);
     let request = RemoveLeftoversRequest {
         allocation_id: unknown.to_string(),
@@ -181,11 +185,11 @@ async fn d_82_p5_a_repair_never_removes_what_is_claimed_or_was_changed_since_it_
     assert_eq!(there.reason(), ErrorReason::OperationConflict, "{there}");
     assert_eq!(world.host.files_of(&vm), ["nvram"]);
     let seen = (id.to_string(), "report".into(), "a test".into());
-    assert_eq!(platform.repairs().await, [seen]);
+    assert_eq!(platform.corrections().await, [seen]);
 }
 
 #[tokio::test]
-async fn d_82_p5_a_repair_adopts_and_finishes_what_the_reconciler_would() {
+async fn d_82_p5_a_correction_adopts_and_finishes_what_the_reconciler_would() {
     let platform = Platform::start().await;
     let id = platform.an_active().await;
     let (world, vm) = (&platform.world, vm_name(id));
@@ -197,7 +201,9 @@ async fn d_82_p5_a_repair_adopts_and_finishes_what_the_reconciler_would() {
         .expect("libvirt");
     let row = platform.row(id).await;
     assert_eq!(row.repair(), pb::ComparisonRepair::Adopt);
-    let adopted = platform.repair_row(&platform.repair_of(&row), "k1").await;
+    let adopted = platform
+        .correct_row(&platform.correction_of(&row), "k1")
+        .await;
     assert_eq!(
         adopted.expect("adopted").verdict(),
         pb::ComparisonVerdict::Agrees
@@ -211,21 +217,23 @@ async fn d_82_p5_a_repair_adopts_and_finishes_what_the_reconciler_would() {
     world.host_up().await;
     let row = platform.row(id).await;
     assert_eq!(row.repair(), pb::ComparisonRepair::Finish);
-    let finished = platform.repair_row(&platform.repair_of(&row), "k2").await;
+    let finished = platform
+        .correct_row(&platform.correction_of(&row), "k2")
+        .await;
     finished.expect("accepted");
     world.until_idle(id).await;
     assert_eq!(world.allocation(id).await.power.as_deref(), Some("running"));
     let row = platform.row(id).await;
     assert_eq!(row.verdict(), pb::ComparisonVerdict::Agrees, "{row:?}");
-    let repairs = platform.repairs().await;
-    let done: Vec<&str> = repairs
+    let corrections = platform.corrections().await;
+    let done: Vec<&str> = corrections
         .iter()
-        .map(|(_, repair, _)| repair.as_str())
+        .map(|(_, correction, _)| correction.as_str())
         .collect();
     assert_eq!(done, ["adopt", "finish"]);
 }
 
-/// D-72: what the detail of such a row tells an operator to do ends the finding.
+/// D-72: what the detail of such a row tells an operator to do ends the discrepancy.
 #[tokio::test]
 async fn d_82_what_an_active_vm_lost_or_kept_is_put_right_by_a_stop_and_a_start() {
     let platform = Platform::start().await;
@@ -251,7 +259,7 @@ async fn d_82_what_an_active_vm_lost_or_kept_is_put_right_by_a_stop_and_a_start(
     }
 }
 
-/// INC-26: what an undefine without its NVRAM left is removed by the repair, and the disk waits for its own proof.
+/// INC-26: what an undefine without its NVRAM left is removed by the correction, and the disk waits for its own proof.
 #[tokio::test]
 async fn d_72_d_79_an_undo_removes_nvram_and_seed_of_what_is_over_and_never_its_disk() {
     let platform = Platform::start().await;
@@ -270,8 +278,11 @@ async fn d_72_d_79_an_undo_removes_nvram_and_seed_of_what_is_over_and_never_its_
     let row = platform.row(id).await;
     assert_eq!(row.verdict(), pb::ComparisonVerdict::Undo, "{row:?}");
     assert_eq!(row.repair(), pb::ComparisonRepair::Undo);
-    let repair = platform.repair_of(&row);
-    platform.repair_row(&repair, "k1").await.expect("accepted");
+    let correction = platform.correction_of(&row);
+    platform
+        .correct_row(&correction, "k1")
+        .await
+        .expect("accepted");
     world.until_idle(id).await;
     assert_eq!(world.host.files_of(&vm), Vec::<String>::new());
     let status = world.slot_of(id).await.status;

@@ -1,4 +1,4 @@
-//! The life of nodes and slots as operators shape it: labels, mode and limit, retirement, deletion, history.
+//! The lifecycle of nodes and slots as operators shape it: labels, mode and limit, retirement, deletion, history.
 use gpuaas_common::error::{Error, Result};
 use gpuaas_common::select::Selection;
 use gpuaas_common::{audit, etag, id, labels, page};
@@ -10,11 +10,12 @@ use serde_json::json;
 use tonic::{Code, Request};
 use uuid::Uuid;
 
-use super::{LEDGER, Mutation, Nodes, bad, no_node, wire};
-use crate::domain::life::Removed;
+use super::{LEDGER, Mutation, Nodes, bad, no_node};
+use crate::convert;
+use crate::domain::lifecycle::Removed;
 use crate::domain::names::{NodeMode, RackName};
 use crate::store::ledger_sync::{self, Kind, SendLock};
-use crate::store::life::{self, NodeConfig};
+use crate::store::lifecycle::{self, NodeConfig};
 use crate::store::nodes::{self, NodeRow};
 use crate::workflow::ledger_sync::{push_now, set_desired_node};
 
@@ -69,9 +70,9 @@ impl Nodes {
             "mode": config.mode, "max_vms_per_node": config.max_vms_per_node, "labels": config.labels,
             "rack": config.rack, "reason": desired.reason,
         });
-        life::set_config(&mut tx, node_id, &config).await?;
+        lifecycle::set_config(&mut tx, node_id, &config).await?;
         set_desired_node(&mut tx, node_id, self.0.config.freshness(), false).await?;
-        let before = wire::node(row.clone(), None)?;
+        let before = convert::node(row.clone(), None)?;
         let after = self.stored(&mut tx, node_id).await?;
         let detail = audit::with_digests(detail, Some(&before), Some(&after));
         mutation
@@ -174,8 +175,8 @@ impl Nodes {
             return Ok(false);
         }
         let detail = json!({ "reason": end.reason, "hostname": row.hostname });
-        let before = wire::node(now, None)?;
-        life::remove(&mut tx, node_id, end.how).await?;
+        let before = convert::node(now, None)?;
+        lifecycle::remove(&mut tx, node_id, end.how).await?;
         let after = match end.how {
             Removed::Deleted => None,
             _ => Some(self.stored(&mut tx, node_id).await?),
@@ -237,7 +238,7 @@ impl Nodes {
     ) -> Result<api::ListNodeHistoryResponse> {
         let node_id = id::parse("node_id", &request.node_id)?;
         let limit = page::page_size(request.page_size)?;
-        let selection = Selection::parse(&life::HISTORY, &request.filter, &request.order_by)?;
+        let selection = Selection::parse(&lifecycle::HISTORY, &request.filter, &request.order_by)?;
         self.row(node_id).await?;
         let requested = ledger::ListNodeHistoryRequest {
             node_id: node_id.to_string(),
@@ -259,11 +260,11 @@ impl Nodes {
                 });
         let mut conn = self.0.pool.acquire().await?;
         let mut entries: Vec<api::NodeHistoryEntry> =
-            life::history(&mut conn, node_id, &selection, limit)
+            lifecycle::history(&mut conn, node_id, &selection, limit)
                 .await?
                 .into_iter()
                 .map(|entry| api::NodeHistoryEntry {
-                    time: Some(wire::time(entry.at)),
+                    time: Some(convert::time(entry.at)),
                     state: entry.state,
                     reason: entry.reason,
                     principal: entry.principal,
@@ -311,7 +312,7 @@ impl Nodes {
             tx.commit().await?;
             tracing::info!(%node_id, slot_id, "retire slot");
         }
-        Ok(wire::slot(slot))
+        Ok(convert::slot(slot))
     }
 
     pub(super) async fn slot_history(
@@ -352,7 +353,7 @@ impl Nodes {
         node_id: Uuid,
     ) -> Result<api::Node> {
         let row = nodes::find(conn, node_id, self.0.config.freshness()).await?;
-        wire::node(row.ok_or_else(|| no_node(&node_id))?, None)
+        convert::node(row.ok_or_else(|| no_node(&node_id))?, None)
     }
 
     /// The row of a node, locked, if it is what the caller has read.

@@ -1,8 +1,7 @@
-//! The stamper task: gives committed events their positions, then wakes the readers.
+//! Removes what is past its retention: ended work, histories of nodes and slots, events.
 
 use std::time::Duration;
 
-use gpuaas_placement::{events, outbox, stamper};
 use tokio_util::sync::CancellationToken;
 
 use crate::workflow::Deps;
@@ -10,9 +9,9 @@ use crate::workflow::Deps;
 /// Time between two sweeps.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// Removes events and ended work past their retention, periodically, until `shutdown`. Any number may run.
+/// Removes it periodically, until `shutdown`. Any number may run.
 pub async fn sweep(deps: &Deps, shutdown: CancellationToken) {
-    let mut pause = gpuaas_common::server::FIRST_SWEEP;
+    let mut pause = gpuaas_common::retention::FIRST_SWEEP;
     loop {
         let paused = shutdown.run_until_cancelled(tokio::time::sleep(pause));
         if paused.await.is_none() {
@@ -49,27 +48,5 @@ pub async fn sweep(deps: &Deps, shutdown: CancellationToken) {
                 tracing::warn!("leave old events for the next sweep: {error:?}");
             }
         }
-    }
-}
-
-/// Stamps until `shutdown`. Any number may run; they alternate under the ledger's own lock.
-pub async fn run(deps: &Deps, shutdown: CancellationToken) {
-    let poll = Duration::from_secs_f64(deps.config.poll_seconds);
-    let waiter = deps.wake.subscribe(outbox::TOPIC);
-    while !shutdown.is_cancelled() {
-        match stamper::run_once(&deps.pool).await {
-            Ok(0) => {}
-            Ok(count) => {
-                deps.metrics.stamped(count);
-                deps.wake.notify(events::TOPIC).await;
-            }
-            Err(error) => {
-                tracing::warn!(
-                    "wait to stamp events: {:?}",
-                    gpuaas_common::Error::from(error)
-                );
-            }
-        }
-        shutdown.run_until_cancelled(waiter.wait(poll)).await;
     }
 }

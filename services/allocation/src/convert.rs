@@ -5,7 +5,7 @@ use gpuaas_common::time::proto_time;
 use gpuaas_common::{etag, ssh};
 use gpuaas_placement::ingress::Mapping;
 use gpuaas_placement::model::{Allocation as Row, AllocationState as RowState};
-use gpuaas_placement::queue::{Standing, sentence};
+use gpuaas_placement::queue::{QueuePosition, sentence};
 use gpuaas_placement::{drift, lost, model, node_tasks, tenants, timeline};
 use gpuaas_proto::google::rpc;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
@@ -71,7 +71,7 @@ pub fn allocation(row: Row, now: Now) -> pb::Allocation {
             .map(|id| id.to_string())
             .unwrap_or_default(),
         billing: billing(row.state, row.active_at.is_some()).to_owned(),
-        queue: now.standing.map(queue),
+        queue: now.queue_position.map(queue),
         conditions,
         resources: now.resources.map(|vm| pb::VmResources {
             vcpus: u32::try_from(vm.vcpus).unwrap_or_default(),
@@ -198,13 +198,13 @@ fn host_lost(since: Timestamp, replaced: bool) -> pb::AllocationCondition {
     }
 }
 
-fn queue(standing: Standing) -> pb::QueueStatus {
+fn queue(at: QueuePosition) -> pb::QueueStatus {
     pb::QueueStatus {
-        position: standing.position,
-        message: sentence(&standing.reason).to_owned(),
-        reason: standing.reason,
-        since: Some(proto_time(standing.since)),
-        deadline: Some(proto_time(standing.deadline)),
+        position: at.position,
+        message: sentence(&at.reason).to_owned(),
+        reason: at.reason,
+        since: Some(proto_time(at.since)),
+        deadline: Some(proto_time(at.deadline)),
     }
 }
 

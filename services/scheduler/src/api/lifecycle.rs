@@ -3,7 +3,7 @@ use gpuaas_common::idempotency::{self, Lookup};
 use gpuaas_common::select::Selection;
 use gpuaas_common::{Error, Result, audit, id};
 use gpuaas_placement::model::Attribution;
-use gpuaas_placement::{life, operators, outbox, slots};
+use gpuaas_placement::{lifecycle, operators, outbox, slots};
 use gpuaas_proto::gpuaas::internal::scheduler::v1::{
     LedgerNode, LedgerSlot, ListNodeHistoryRequest, ListNodeHistoryResponse,
     ListSlotHistoryRequest, ListSlotHistoryResponse, NodeHistoryEntry, RetireNodeRequest,
@@ -12,7 +12,7 @@ use gpuaas_proto::gpuaas::internal::scheduler::v1::{
 use serde_json::json;
 
 use super::intake::scope;
-use super::{Api, wire};
+use super::{Api, convert};
 
 /// Most entries of a history.
 const ENTRIES: u32 = 500;
@@ -30,13 +30,13 @@ impl Api {
         let scope = scope(&request.principal, "RetireSlot", &request.idempotency_key)?;
         let mut tx = self.pool.begin().await?;
         if let Lookup::Replay { .. } = idempotency::lookup(&mut tx, scope, &hash).await? {
-            return Ok(wire::slot(slots::get(&mut tx, node_id, slot_id).await?));
+            return Ok(convert::slot(slots::get(&mut tx, node_id, slot_id).await?));
         }
         slots::expect(&mut tx, node_id, slot_id, &request.etag).await?;
-        let before = wire::slot(slots::get(&mut tx, node_id, slot_id).await?);
+        let before = convert::slot(slots::get(&mut tx, node_id, slot_id).await?);
         let by = Attribution::of(&request.principal, &request.reason);
         let (slot, _) = slots::retire(&mut tx, node_id, slot_id, by).await?;
-        let slot = wire::slot(slot);
+        let slot = convert::slot(slot);
         let detail = json!({ "node_id": node_id, "reason": request.reason });
         let entry = audit::Entry {
             principal: &request.principal,
@@ -67,13 +67,13 @@ impl Api {
         let mut tx = self.pool.begin().await?;
         if let Lookup::Replay { .. } = idempotency::lookup(&mut tx, scope, &hash).await? {
             let node = operators::get(&mut tx, node_id).await?;
-            return Ok(wire::node_with_admin_state(node, None));
+            return Ok(convert::node_with_admin_state(node, None));
         }
         operators::lock(&mut tx, node_id).await?;
-        let before = wire::node_with_admin_state(operators::get(&mut tx, node_id).await?, None);
+        let before = convert::node_with_admin_state(operators::get(&mut tx, node_id).await?, None);
         let by = Attribution::of(&request.principal, &request.reason);
         let (node, _) = operators::retire(&mut tx, node_id, by, request.never_used).await?;
-        let node = wire::node_with_admin_state(node, None);
+        let node = convert::node_with_admin_state(node, None);
         let detail = json!({ "reason": request.reason });
         let entry = audit::Entry {
             principal: &request.principal,
@@ -101,14 +101,15 @@ impl Api {
     ) -> Result<ListNodeHistoryResponse> {
         let node_id = id::parse("node_id", &request.node_id)?;
         let mut conn = self.pool.acquire().await?;
-        let selection = Selection::parse(&life::NODE_HISTORY, &request.filter, &request.order_by)?;
+        let selection =
+            Selection::parse(&lifecycle::NODE_HISTORY, &request.filter, &request.order_by)?;
         let limit = limit(request.limit);
-        let entries = life::of_node(&mut conn, node_id, &selection, limit).await?;
+        let entries = lifecycle::of_node(&mut conn, node_id, &selection, limit).await?;
         Ok(ListNodeHistoryResponse {
             entries: entries
                 .into_iter()
                 .map(|entry| NodeHistoryEntry {
-                    time: Some(wire::time(entry.at)),
+                    time: Some(convert::time(entry.at)),
                     state: entry.state,
                     reason: entry.reason,
                     principal: entry.principal,
@@ -125,14 +126,15 @@ impl Api {
         let slot_id = id::parse("slot_id", &request.slot_id)?;
         let mut conn = self.pool.acquire().await?;
         slots::get(&mut conn, node_id, slot_id).await?;
-        let selection = Selection::parse(&life::SLOT_HISTORY, &request.filter, &request.order_by)?;
+        let selection =
+            Selection::parse(&lifecycle::SLOT_HISTORY, &request.filter, &request.order_by)?;
         let limit = limit(request.limit);
-        let entries = life::of_slot(&mut conn, slot_id, &selection, limit).await?;
+        let entries = lifecycle::of_slot(&mut conn, slot_id, &selection, limit).await?;
         Ok(ListSlotHistoryResponse {
             entries: entries
                 .into_iter()
                 .map(|entry| SlotHistoryEntry {
-                    time: Some(wire::time(entry.at)),
+                    time: Some(convert::time(entry.at)),
                     kind: entry.kind,
                     generation: entry.generation.unwrap_or_default(),
                     detail: entry.detail,
