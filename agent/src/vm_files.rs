@@ -103,7 +103,13 @@ pub async fn remove_leftovers(node: &Node, of: AllocationId) -> HostResult<Vec<&
     }
     // a port of a Linux bridge is gone with its VM
     let is_switch = node.settings.network.bridge_kind == BridgeKind::Ovs;
-    if is_switch && node.wire.guest_ports().await?.contains(&of.port_name()) {
+    if is_switch
+        && node
+            .network_rules
+            .guest_ports()
+            .await?
+            .contains(&of.port_name())
+    {
         removed.push("port");
     }
     if !removed.is_empty() {

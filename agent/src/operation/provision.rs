@@ -397,9 +397,9 @@ pub async fn start_apart(work: &Work) -> HostResult<()> {
     if network.vm_bandwidth_mbits.is_some() && matches!(state, None | Some(PowerState::ShutOff)) {
         remove::port(&work.node, work.operation.allocation).await?;
     }
-    work.node.wire.put().await?;
+    work.node.network_rules.put().await?;
     work.node.hypervisor.start(work.vm().as_str()).await?;
-    work.node.wire.put().await?;
+    work.node.network_rules.put().await?;
     Ok(())
 }
 

@@ -8,18 +8,18 @@ use super::Finding;
 use crate::checks::{BRIDGE, DNSMASQ, GUEST_ISOLATION, IP_FORWARDING, NAT, OVS_BRIDGE, SETTINGS};
 use crate::host::root::HostRoot;
 use crate::metadata;
+use crate::network::FOREIGN_PORT_REMEDIATION;
 use crate::node::Node;
 use crate::settings::{BridgeKind, Network, PRIVATE_NAT};
 use crate::topology::network;
 use crate::topology::packet::{Outcome, Way};
-use crate::wire::FOREIGN_PORT_REMEDIATION;
 
 /// All checks of the network, with a packet that is not older than `packet_age`.
 pub(super) async fn all(node: &Node, packet_age: Duration) -> Vec<Finding> {
     let settings = &node.settings.network;
     let addresses = network::addresses(&settings.bridge).await;
     let has_bridge = matches!(addresses, Ok(Some(_)));
-    let sent = if has_bridge && node.wire.is_active() {
+    let sent = if has_bridge && node.network_rules.is_active() {
         Some(node.packets.send(node, packet_age).await)
     } else {
         None
@@ -62,21 +62,21 @@ fn unproven(finding: &mut Finding, why: &str) {
 
 /// The rules that isolate guests, as they are in force now (J-14, P11).
 async fn guest_isolation(node: &Node) -> Finding {
-    if !node.wire.is_active() {
+    if !node.network_rules.is_active() {
         return Finding::skip(&GUEST_ISOLATION, other_mode(&node.settings.network));
     }
-    let (good, mut detail) = match node.wire.check().await {
+    let (good, mut detail) = match node.network_rules.check().await {
         Ok(guests) => (true, format!("the rules of {guests} guests are in force")),
         Err(error) => (false, error.to_string()),
     };
-    let repairs = node.wire.repairs();
+    let repairs = node.network_rules.repairs();
     if repairs.count > 0 {
         detail.push_str(&format!(
             "; put back {} times since the agent started, at last since {} not as they must be",
             repairs.count, repairs.last
         ));
     }
-    let foreign = node.wire.foreign_ports().await.unwrap_or_default();
+    let foreign = node.network_rules.foreign_ports().await.unwrap_or_default();
     let finding = Finding::judge(&GUEST_ISOLATION, good, detail);
     if foreign.is_empty() {
         finding
