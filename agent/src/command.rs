@@ -304,7 +304,7 @@ async fn serve(common: CommonSettings, own: Settings) -> anyhow::Result<()> {
     );
     telemetry::metrics::show(&context.meter, &node.telemetry);
     let measured = telemetry::run(&node, shutdown.clone());
-    let (served, heartbeats, kept, (), (), (), settled, (), (), (), ()) = tokio::join!(
+    let (served, heartbeats, kept, (), (), (), fabric, (), (), (), ()) = tokio::join!(
         async {
             let outcome = server.await;
             shutdown.cancel();
@@ -327,7 +327,7 @@ async fn serve(common: CommonSettings, own: Settings) -> anyhow::Result<()> {
         measured
     );
     tracing::info!("stop");
-    served.and(heartbeats).and(kept).and(Ok(settled?))
+    served.and(heartbeats).and(kept).and(Ok(fabric?))
 }
 
 /// The report as JSON with the contract's own names.
