@@ -104,7 +104,7 @@ pub struct Limits {
     pub connections: usize,
     /// Longest wait for a request's line and headers.
     pub headers: Duration,
-    /// Life of a connection.
+    /// Lifetime of a connection.
     pub connection: Duration,
 }
 
