@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::Command;
 
 use gpuaas_agent::ids::NetworkGroup;
+use gpuaas_agent::network::{Guest, document_of_linux_bridge, flows_of_open_vswitch};
 use gpuaas_agent::settings::Network;
-use gpuaas_agent::wire::{Guest, document_of_linux_bridge, flows_of_open_vswitch};
 use gpuaas_tests::runner::{Case, Place};
 
 use super::attacker::frame_program;

@@ -1,4 +1,4 @@
-//! The life of nodes and slots: what an operator types, and what the gateway is sent.
+//! The lifecycle of nodes and slots: what an operator types, and what the gateway is sent.
 use crate::support::World;
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The finding of one check, and what it means for a kind of host.
+//! The result of one check, and what it means for a kind of host.
 use gpuaas_proto::gpuaas::common::v1::{CheckSeverity, Evidence, EvidenceStatus};
 
 use crate::checks::{Check, HostKind, Scope, Severity};
@@ -8,7 +8,7 @@ const MAX_DETAIL: usize = 4000;
 
 /// Outcome of one check, before it is judged for a kind of host and gets its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub struct CheckResult {
     pub check: &'static Check,
     /// Outcome as if the check were hard.
     pub status: EvidenceStatus,
@@ -20,7 +20,7 @@ pub struct Finding {
     pub devices: Vec<String>,
 }
 
-impl Finding {
+impl CheckResult {
     fn new(check: &'static Check, status: EvidenceStatus, detail: impl Into<String>) -> Self {
         let bad = matches!(status, EvidenceStatus::Fail | EvidenceStatus::Warn);
         Self {
@@ -69,10 +69,10 @@ impl Finding {
             .iter()
             .map(|(device, what)| format!("{device} {what}"))
             .collect();
-        let mut finding = Self::judge(check, false, details.join("; "));
-        finding.devices = bad.into_iter().map(|(device, _)| device).collect();
-        finding.devices.dedup();
-        finding
+        let mut result = Self::judge(check, false, details.join("; "));
+        result.devices = bad.into_iter().map(|(device, _)| device).collect();
+        result.devices.dedup();
+        result
     }
 
     /// With another advice than the check's own.
@@ -137,16 +137,16 @@ pub(super) fn blocks_host(evidence: &Evidence) -> bool {
 }
 
 /// Whether evidence fails without naming the devices that it must name.
-pub(super) fn names_its_devices(finding: &Finding) -> bool {
-    finding.check.scope == Scope::Host
-        || finding.status != EvidenceStatus::Fail
-        || !finding.devices.is_empty()
+pub(super) fn names_its_devices(result: &CheckResult) -> bool {
+    result.check.scope == Scope::Host
+        || result.status != EvidenceStatus::Fail
+        || !result.devices.is_empty()
 }
 
 /// The checks that failed.
 #[cfg(test)]
-pub(super) fn failed(findings: &[Finding]) -> Vec<&str> {
-    findings
+pub(super) fn failed(results: &[CheckResult]) -> Vec<&str> {
+    results
         .iter()
         .filter(|f| f.status == EvidenceStatus::Fail)
         .map(|f| f.check.id)
@@ -160,13 +160,13 @@ mod tests {
     use super::*;
     use crate::checks::{API_TOPOLOGY, GPU_SERVICES, NAT, SLOT_DISKS, TMFIFO};
 
-    fn on(finding: Finding, kind: HostKind) -> Evidence {
-        finding.evidence(kind, prost_types::Timestamp::default())
+    fn on(result: CheckResult, kind: HostKind) -> Evidence {
+        result.evidence(kind, prost_types::Timestamp::default())
     }
 
     #[test]
     fn inc_07_the_same_observation_is_judged_by_what_the_host_is_for() {
-        let bad = |check| Finding::judge(check, false, "it is not there");
+        let bad = |check| CheckResult::judge(check, false, "it is not there");
         for (check, kind, status, severity) in [
             (&NAT, HostKind::Slice, Fail, CheckSeverity::Hard),
             (&NAT, HostKind::Lab, Fail, CheckSeverity::Hard),
@@ -201,17 +201,18 @@ mod tests {
 
     #[test]
     fn a_device_that_fails_does_not_block_the_host() {
-        let of_slots = Finding::of_devices(&SLOT_DISKS, vec![("d1".into(), "is dead".into())], "");
+        let of_slots =
+            CheckResult::of_devices(&SLOT_DISKS, vec![("d1".into(), "is dead".into())], "");
         assert!(names_its_devices(&of_slots));
         let evidence = on(of_slots, HostKind::Slice);
         assert_eq!((evidence.status(), evidence.devices.len()), (Fail, 1));
         assert_eq!(evidence.detail, "d1 is dead");
         assert!(!blocks_host(&evidence));
         assert!(blocks_host(&on(
-            Finding::judge(&NAT, false, "gone"),
+            CheckResult::judge(&NAT, false, "gone"),
             HostKind::Slice
         )));
-        let good = Finding::of_devices(&SLOT_DISKS, Vec::new(), "2 disks");
+        let good = CheckResult::of_devices(&SLOT_DISKS, Vec::new(), "2 disks");
         assert_eq!((good.status, good.detail.as_str()), (Pass, "2 disks"));
     }
 }

@@ -13,7 +13,7 @@
 //!   ingress in the settings there is no rule of it.
 //!
 //! The rules follow from the reservations of addresses, the ports of the switch and the journal's ingress mappings, and from
-//! nothing else, so there is nothing more to remember: [`Wire::put`] brings the host to what they say, at the start of the agent, around every start and
+//! nothing else, so there is nothing more to remember: [`NetworkRules::put`] brings the host to what they say, at the start of the agent, around every start and
 //! removal of a VM, and every few seconds ([`watch`]), which repairs and reports what another hand changed. They stay in
 //! force while no agent runs. After a restart of the switch its ports carry nothing until the rules are there again.
 mod bridge;
@@ -27,7 +27,7 @@ mod watch;
 
 use std::net::Ipv4Addr;
 
-pub use host::{Wire, ovs_vsctl};
+pub use host::{NetworkRules, ovs_vsctl};
 pub use ingress::Opening;
 pub use ports::REMEDIATION as FOREIGN_PORT_REMEDIATION;
 pub use probe::{Counted, PORT as PROBE_PORT, PORT_NUMBER as PROBE_PORT_NUMBER};

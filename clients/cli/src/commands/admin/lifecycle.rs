@@ -1,4 +1,4 @@
-//! The life of nodes and slots: configuration, retirement, history.
+//! The lifecycle of nodes and slots: configuration, retirement, history.
 use gpuaas_proto::gpuaas::inventory::v1::{
     DeleteNodeRequest, ListNodeHistoryRequest, ListResourceSlotHistoryRequest, NodeLabels,
     RetireNodeRequest, RetireResourceSlotRequest, UpdateNodeRequest,

@@ -1,6 +1,6 @@
 //! What two guests read of the host's metadata service (P11).
 use super::host::{LabHost, Tenant};
-use super::wire::Pair;
+use super::network::Pair;
 
 /// What a guest is answered to a request with one header; nothing when nobody answers within seconds.
 fn ask_metadata(host: &LabHost, tenant: &Tenant, request: &str, header: &str) -> String {

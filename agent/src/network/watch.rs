@@ -4,7 +4,7 @@ use std::time::Duration;
 use gpuaas_common::CancellationToken;
 use opentelemetry::metrics::{Counter, Meter};
 
-use super::Wire;
+use super::NetworkRules;
 use crate::error::HostResult;
 
 /// Between two checks.
@@ -45,7 +45,7 @@ impl Counters {
 }
 
 /// Checks until `shutdown`.
-pub async fn watch(wire: &Wire, meter: &Meter, shutdown: CancellationToken) {
+pub async fn watch(rules: &NetworkRules, meter: &Meter, shutdown: CancellationToken) {
     let counters = Counters::of(meter);
     let mut failing = false;
     loop {
@@ -53,7 +53,7 @@ pub async fn watch(wire: &Wire, meter: &Meter, shutdown: CancellationToken) {
             () = shutdown.cancelled() => return,
             () = tokio::time::sleep(INTERVAL) => {}
         }
-        let outcome = wire.put().await;
+        let outcome = rules.put().await;
         counters.count(&outcome);
         match outcome {
             Ok(altered) => {

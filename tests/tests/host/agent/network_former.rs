@@ -10,7 +10,7 @@ use tokio::net::UdpSocket;
 
 use super::frames::{End, FORGED, honest};
 use super::host::{LabHost, Tenant};
-use super::wire_ipv6::open;
+use super::network_ipv6::open;
 
 /// A server that guests may reach: no address of a private network. The machine has it while the test runs.
 const SERVER: Ipv4Addr = Ipv4Addr::new(25, 11, 0, 1);

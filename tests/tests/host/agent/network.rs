@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::frames::{End, FORGED, decline, forged, fragments, honest, over_own_renewal};
 use super::host::{LabHost, Tenant, until};
-use super::{wire_former, wire_ipv6};
+use super::{network_former, network_ipv6};
 
 /// The tests of this file, with the seconds that each usually takes.
 pub fn cases() -> Vec<Case> {
@@ -37,7 +37,7 @@ impl Pair<'_> {
         }
     }
 
-    /// Adds the neighbour's address in the hostile guest and claims it on the wire, again and again.
+    /// Adds the neighbour's address in the hostile guest and claims it on the network, again and again.
     fn claim_address(&self) {
         let other = self.host.end_of(&self.other).ip;
         let line = format!(
@@ -177,9 +177,9 @@ impl Pair<'_> {
         silent(reported.collect(), targets.len(), "past the switch");
     }
 
-    fn closed_to_ipv6(&self, beyond: &wire_ipv6::Beyond, moment: &str) {
+    fn closed_to_ipv6(&self, beyond: &network_ipv6::Beyond, moment: &str) {
         let port = port_of(&self.hostile);
-        wire_ipv6::closed(
+        network_ipv6::closed(
             self.host,
             &self.hostile,
             &self.other,
@@ -351,7 +351,7 @@ async fn p11_a_neighbour_is_neither_reached_nor_taken_for() {
     }
     pair.forge("running").await;
     pair.scan("running", registry, inventory).await;
-    let beyond = wire_ipv6::Beyond::listen(&host).await;
+    let beyond = network_ipv6::Beyond::listen(&host).await;
     pair.closed_to_ipv6(&beyond, "running");
     pair.metadata();
 
@@ -393,9 +393,9 @@ async fn p11_a_neighbour_is_neither_reached_nor_taken_for() {
     // scan finds closed is there to be found
     let agent = host.lab.agent_process().expect("an agent");
     agent.signal(Signal::SIGSTOP);
-    wire_ipv6::open(&host);
+    network_ipv6::open(&host);
     let port = port_of(&pair.hostile);
-    wire_ipv6::open_without_rules(&host, &pair.hostile, &pair.other, (&port, &beyond));
+    network_ipv6::open_without_rules(&host, &pair.hostile, &pair.other, (&port, &beyond));
     agent.signal(Signal::SIGCONT);
     put_back(&host).await;
     assert!(!flows(&host).contains("NORMAL"));
@@ -446,7 +446,8 @@ async fn p11_a_neighbour_is_neither_reached_nor_taken_for() {
     pair.metadata();
 
     let gateway = pair.gateway();
-    let next = wire_former::nothing_of_the_former_tenant(&host, pair.other, gateway, image).await;
+    let next =
+        network_former::nothing_of_the_former_tenant(&host, pair.other, gateway, image).await;
     put_back(&host).await;
 
     for tenant in [&next, &pair.hostile] {
