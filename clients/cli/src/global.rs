@@ -25,7 +25,7 @@ pub struct Global {
     /// Output format [default: table].
     #[arg(long, value_enum, value_name = "FORMAT", global = true)]
     pub output: Option<Format>,
-    /// Print no progress and no hints, and of the answer only ids or names unless --output says otherwise.
+    /// Print no progress and no hints; print only ids or names, unless --output is given.
     #[arg(long, short, global = true)]
     pub quiet: bool,
     /// Idempotency key of this change, to repeat it safely from a script [default: a new key per command].

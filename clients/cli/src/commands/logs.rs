@@ -16,16 +16,16 @@ use crate::watch::Watch;
 pub struct Flags {
     #[command(flatten)]
     of: AllocationRef,
-    /// Go on with what the VM prints, until it is gone.
+    /// Continue with new output, until the VM is deleted.
     #[arg(long, short)]
     follow: bool,
-    /// Only what was printed in this last time, such as 10m or 2h.
+    /// Only output of the last duration, such as 10m or 2h.
     #[arg(long, value_name = "LENGTH")]
     since: Option<SignedDuration>,
-    /// Only this many of the last lines.
+    /// Only the last LINES lines.
     #[arg(long, value_name = "LINES", value_parser = clap::value_parser!(u32).range(..=100_000))]
     tail: Option<u32>,
-    /// Show before each line when it was printed, to about a second.
+    /// Print the time before each line, accurate to about a second.
     #[arg(long, short)]
     timestamps: bool,
 }

@@ -9,7 +9,7 @@ use crate::project;
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
-    /// Change whether VMs of the project that are on one host reach each other; without it the setting is shown.
+    /// Allow or deny connections between VMs of the project on the same host [default: show the setting].
     #[arg(long, value_name = "RULE")]
     between_vms: Option<Rule>,
     /// The project [default: that of the context, else your only one].

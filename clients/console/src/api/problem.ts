@@ -123,7 +123,7 @@ const WAYS = ["request fewer GPUs", "choose another region", "wait until capacit
 
 function reservationLimitAdvice({ metadata }: Problem, admin: boolean): string {
   const raised = `${raise("the reservation limit", admin)}.`;
-  return metadata.limit === "0" ? raised.replace(/^./, (first) => first.toUpperCase()) : `End a reservation, or ${raised}`;
+  return metadata.limit === "0" ? raised.replace(/^./, (first) => first.toUpperCase()) : `Cancel a reservation, or ${raised}`;
 }
 
 /** Who gives a role: the platform its own, an owner that in a project or an organisation. Without any the message says all. */

@@ -56,7 +56,7 @@ it("p10_a_chain_that_was_written_anew_is_not_the_one_that_was_noted", async () =
   const noted = headOf((await records(3))[1]!);
   const forged = await records(3, (record) => (record.id === "id-2" ? { ...record, principal: "user:bob" } : record));
   expect((await found(forged)).findings).toEqual([]);
-  expect((await found(forged, [noted])).findings).toEqual(["edge: the digest at position 2 is not the expected one: the chain was written anew"]);
+  expect((await found(forged, [noted])).findings).toEqual(["edge: the digest at position 2 differs from the checkpoint: the chain was rewritten"]);
   // of another source it says nothing
   expect((await found(forged, [{ ...noted, source: "billing" }])).findings).toEqual([]);
 });

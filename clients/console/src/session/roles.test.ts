@@ -37,7 +37,7 @@ it("the menu has the pages that a role has something on", () => {
   expect(titles(undefined)).toEqual(PLACES.map(({ title }) => title));
   expect(titles("viewer")).not.toContain("Launch");
   expect(titles("billing")).toEqual(["Overview", "Usage", "SSH keys", "Project", "Organisation"]);
-  expect(titles("billing", "auditor")).toContain("API keys");
+  expect(titles("billing", "auditor")).toContain("Service accounts");
   expect(placesFor(undefined, undefined).map(({ title }) => title)).toEqual(["Overview", "SSH keys", "Project", "Organisation"]);
 });
 

@@ -180,7 +180,7 @@ pub struct RepairFlags {
     /// Reason, for the audit trail.
     #[arg(long)]
     reason: String,
-    /// Etag of the row that you have read (`--output json` shows it): the repair is refused when the row is another one by now.
+    /// Etag of the row that you read (`--output json` shows it): the repair is refused if the row has changed since.
     #[arg(long, default_value = "")]
     etag: String,
 }

@@ -23,7 +23,7 @@ pub struct UpdateFlags {
     /// Rack of the node; empty: unknown.
     #[arg(long)]
     rack: Option<String>,
-    /// Labels as KEY=VALUE; these replace all that the node has.
+    /// Labels as KEY=VALUE; they replace all labels of the node.
     #[arg(long = "label", value_name = "KEY=VALUE", conflicts_with = "no_labels")]
     labels: Vec<String>,
     /// Remove all labels.
@@ -32,7 +32,7 @@ pub struct UpdateFlags {
     /// Reason.
     #[arg(long, default_value = "")]
     reason: String,
-    /// Etag of the node that you read; a node that changed since is not changed.
+    /// Etag of the node that you read: the change is refused if the node has changed since.
     #[arg(long, default_value = "")]
     etag: String,
 }

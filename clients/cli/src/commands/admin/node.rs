@@ -27,7 +27,7 @@ const POLL: Duration = Duration::from_millis(500);
 pub enum Command {
     /// List the nodes with their health, and find them; the same as `gpuaas nodes`.
     List(nodes::NodeFlags),
-    /// Register a node. Its agent then enrols with a token.
+    /// Register a node. Then its agent enrols with a token.
     Create {
         /// Unique hostname.
         #[arg(long)]
@@ -105,7 +105,7 @@ pub enum Command {
     },
     /// Change labels, mode or VM limit of a node.
     Update(lifecycle::UpdateFlags),
-    /// Retire a node for good, with all its slots. Drain it first.
+    /// Retire a node permanently, with all its slots. Drain the node first.
     Retire {
         /// Id, unique prefix of it, or hostname.
         node: String,
@@ -140,13 +140,12 @@ pub enum Command {
         #[arg(required = true, num_args = 1..=32)]
         nodes: Vec<String>,
     },
-    /// Describe a node: its checks with what to do about them, slots, devices, and what differs from what was approved.
+    /// Describe a node: its checks with their remedies, slots, devices, and differences from the approval.
     Describe {
         /// Id, unique prefix of it, or hostname.
         node: String,
     },
-    /// Compare a node: what the ledger, its host and its hypervisor have of each allocation, and what follows. Nothing is
-    /// changed.
+    /// Compare ledger, host and hypervisor of a node for each allocation, with a verdict. Nothing is changed.
     Compare {
         /// Id, unique prefix of it, or hostname.
         node: String,
@@ -156,8 +155,7 @@ pub enum Command {
     /// Reports of validate-host that are attached to a node.
     #[command(subcommand)]
     Report(host_report::Command),
-    /// Do the repair that a row of the comparison names: adopt, finish, undo, or acknowledge a report. Nothing that is claimed
-    /// is removed.
+    /// Repair a row of the comparison: adopt, finish, undo, or acknowledge a report. Nothing with a claim is removed.
     Repair(comparison::RepairFlags),
     /// Show whether a node takes allocations, and its claims.
     Placement {

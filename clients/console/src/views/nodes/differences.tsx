@@ -6,13 +6,13 @@ import { type Column, TableCard } from "../../ui/table";
 import { RepairSlot } from "./slots";
 import { isRepairable, verdictOf } from "./three-way";
 
-const COLUMNS: Column[] = ["Slot", "What", "Since", "Verdict", ["Repair", "number"]];
+const COLUMNS: Column[] = ["Slot", "Kind", "Since", "Verdict", ["Repair", "number"]];
 
 const SUBJECTS: Partial<Record<NonNullable<NodeDifference["subject"]>, string>> = {
   binding: "Device",
   disk: "Disk",
   network: "Network",
-  hold: "Hold of the host",
+  hold: "Reserved on the host",
   partition: "GPU partition",
 };
 
@@ -47,7 +47,7 @@ function Row({ one, slots }: { one: NodeDifference; slots: Slot[] }) {
 export function Differences({ differences, slots }: { differences: NodeDifference[]; slots: Slot[] }) {
   if (differences.length === 0) return null;
   return (
-    <TableCard label="Slots and GPU partitions" columns={COLUMNS} foot={<span className="muted">{plural(differences.length, "difference")}. Devices and disks are as the host last reported them.</span>}>
+    <TableCard label="Slots and GPU partitions" columns={COLUMNS} foot={<span className="muted">{plural(differences.length, "difference")}. Devices and disks are from the last report of the host.</span>}>
       {differences.map((one) => (
         <Row key={`${one.slot_id} ${one.kind} ${one.message}`} one={one} slots={slots} />
       ))}

@@ -24,7 +24,7 @@ export function EnrolNode({ node }: { node: InventoryNode }) {
         </Secret>
       )}
       <Confirm needs="operate" trigger={<Button><KeyRound size={15} aria-hidden="true" /> Enrol</Button>} title={`Enrol ${hostname}`} action="Make a token" run={async () => setMade(await createEnrolmentToken(node.id ?? ""))}>
-        You get an enrolment token for its agent, shown once. Tokens that it had stop working.
+        You get a new enrolment token for the agent, shown once. Earlier tokens of the node stop working.
       </Confirm>
     </>
   );
