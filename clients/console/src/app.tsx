@@ -42,7 +42,7 @@ const ReservationList = lazy(() => import("./views/reservations/list"));
 const Reserve = lazy(() => import("./views/reservations/create"));
 const ReservationView = lazy(() => import("./views/reservations/detail"));
 const Capacity = lazy(() => import("./views/capacity/capacity"));
-const NodeList = lazy(() => import("./views/nodes/list"));
+const NodeList = lazy(() => import("./views/nodes/page"));
 const RolloutList = lazy(() => import("./views/rollouts/list"));
 const RolloutView = lazy(() => import("./views/rollouts/detail"));
 const NodeView = lazy(() => import("./views/nodes/node"));

@@ -100,7 +100,7 @@ impl Shown {
         let (data, offset) = (&part.data, part.offset);
         let mut text = Vec::with_capacity(data.len());
         if self.next.is_some_and(|next| next < offset) {
-            note!("Some of the log in between is not retained any more.");
+            note!("A part of the log is missing: it is no longer retained.");
             self.text.skip();
         }
         self.next = Some(offset + data.len() as u64);

@@ -42,7 +42,7 @@ it("p10_what_was_done_to_a_chain_is_named", async () => {
     [sound.toSpliced(1, 3), ["the records at positions 2 to 4 are missing"]],
     [swapped, ["record id-4 at position 3 does not", "record id-3 at position 4 does not"]],
     [[...sound.slice(0, 2), sound[3]!, sound[2]!, ...sound.slice(4)], ["the record at position 3 is missing", "record id-3 at position 3 is out of order"]],
-    [sound.slice(0, 4), ["the chain ends at position 4, and position 6 is expected"]],
+    [sound.slice(0, 4), ["the chain ends at position 4, but position 6 is expected"]],
     [sound.with(5, { ...sound[5]!, digest: "" }), ["record id-6 has no position or no digest", "the chain ends at position 5"]],
   ];
   for (const [all, expected] of table) {

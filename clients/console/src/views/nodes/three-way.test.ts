@@ -53,6 +53,6 @@ it("d_82_a_row_says_what_its_repair_does_and_which_files_the_host_has", () => {
   const offered = (["adopt", "finish", "undo", "report"] as const).map((repair) => repairOf(row("a", "report", { repair }))?.action);
   expect(offered).toEqual(["Adopt", "Finish", "Undo", "Acknowledge"]);
   expect(repairOf(row("a", "undo", { repair: "undo" }))?.text).toContain("Disks do not change");
-  expect(filesOf(row("a", "report", { has_reservation: true, has_port: true, has_partition: true, has_seed: true, has_nvram: true }))).toBe("address reserved, port, partition, cloud-init seed, NVRAM");
+  expect(filesOf(row("a", "report", { has_reservation: true, has_port: true, has_partition: true, has_seed: true, has_nvram: true }))).toBe("address reserved, port, partition, cloud-init disk, NVRAM");
   expect(filesOf(row("a", "agrees"))).toBe("");
 });

@@ -1,13 +1,12 @@
-/** The nodes with their readiness, slots and blockers. */
-import { type ReactNode, useState } from "react";
-import { Link } from "wouter";
+/** The page of the nodes: their health, search and filters, and the nodes as cards or as a table. */
+import { useState } from "react";
 import { usePlacements } from "../../api/queries";
-import type { InventoryNode, NodePlacement, Slot } from "../../api/types";
+import type { InventoryNode, Slot } from "../../api/types";
 import { nodesOf, slotsOf, useFleetWatch } from "../../api/watches";
 import { plural } from "../../lib/text";
 import { useMay } from "../../session/rights";
-import { Button, Card, Empty, Facts, LabMark, Skeleton, Time } from "../../ui/basics";
-import { Chooser, useChosen } from "../../ui/bulk";
+import { Button, Card, Empty, Skeleton } from "../../ui/basics";
+import { useChosen } from "../../ui/bulk";
 import { SearchBox, Segments, Select } from "../../ui/form";
 import { Search, Server } from "../../ui/icons";
 import { Meter } from "../../ui/meter";
@@ -16,12 +15,11 @@ import { Page } from "../../ui/shell";
 import { useQueryReset, useQueryState } from "../../ui/use-query-state";
 import { LiveMark, WatchProblem, isTold } from "../../watch/live";
 import { NodesBulk } from "./bulk";
-import { countsText } from "./checks";
 import { HEALTH, HEALTH_LABELS, type Placements, filtered, healthParts } from "./fleet";
+import { NodeCards } from "./node-cards";
 import { NodeTable } from "./node-table";
-import { SlotMap, blockerText } from "./parts";
 import { RegisterNode } from "./register";
-import { NodeState, isSchedulable } from "./placement";
+import { isSchedulable } from "./placement";
 
 const VIEWS = [
   { value: "cards", label: "Cards" },
@@ -30,43 +28,6 @@ const VIEWS = [
 /** Nodes that are shown at first, and that each "Show more" adds. */
 const PAGE = 60;
 const NO_PLACEMENTS: Placements = new Map();
-
-function NodeCard({ node, slots, placement, before }: { node: InventoryNode; slots: Slot[]; placement: NodePlacement | undefined; before: ReactNode }) {
-  const { config, status, id = "" } = node;
-  return (
-    <article className="card node-card">
-      <header>
-        <h2>
-          {before && <span className="row-before">{before}</span>}
-          <Link href={`/admin/nodes/${id}`} className="row-name">
-            {config?.hostname}
-          </Link>
-          {status?.lab && <LabMark />}
-        </h2>
-        <span className="badges">
-          <NodeState node={node} placement={placement} />
-        </span>
-      </header>
-      {slots.length > 0 ? <SlotMap slots={slots} /> : <p className="muted">No approved slots. Run a discovery on its Topology tab.</p>}
-      <Facts
-        rows={[
-          ["Region", config?.region_code],
-          ["Mode", config?.mode],
-          // the watch carries no heartbeats, so the time would be stale for a healthy node
-          ...(status?.state === "lost" ? ([["Last heartbeat", <Time value={status.last_heartbeat_time} />]] as [string, ReactNode][]) : []),
-          ["Slots", Object.entries(status?.slots ?? {}).map(([word, count]) => `${count} ${word.replaceAll("_", " ")}`).join(", ") || "–"],
-          ["Agent", status?.instance?.agent_version ?? "–"],
-          ["Checks", countsText(status?.evidence ?? [])],
-        ]}
-      />
-      {status?.blockers?.map((blocker) => (
-        <p key={blocker} className="blocker">
-          {blockerText(blocker)}
-        </p>
-      ))}
-    </article>
-  );
-}
 
 /** A choice among the values that there are; the empty one is all. */
 function choices(all: string, values: (string | undefined)[]): { value: string; label: string }[] {
@@ -110,11 +71,7 @@ function Nodes({ nodes, slots, placements }: { nodes: InventoryNode[]; slots: (n
       ) : view === "table" ? (
         <NodeTable nodes={shown.slice(0, most)} slots={slots} placements={placements} chosen={chosen} choose={mayChange ? choose : undefined} />
       ) : (
-        <div className="node-grid">
-          {shown.slice(0, most).map((node) => (
-            <NodeCard key={node.id} node={node} slots={slots(node.id ?? "")} placement={placements.get(node.id ?? "")} before={mayChange && <Chooser name={node.config?.hostname} checked={chosen.has(node.id ?? "")} choose={(on) => choose(node.id ?? "", on)} />} />
-          ))}
-        </div>
+        <NodeCards nodes={shown.slice(0, most)} slots={slots} placements={placements} chosen={chosen} choose={mayChange ? choose : undefined} />
       )}
       {shown.length > most && (
         <p className="more">
