@@ -98,7 +98,7 @@ impl NodeSchedulerApi {
         if node.dhcp.regroup(&vm, group, request.version)? {
             tracing::info!(allocation_id = %allocation, group = wanted.group, "set network group");
         }
-        node.wire.put().await.map(drop)
+        node.network_rules.put().await.map(drop)
     }
 
     /// Leads external ports to the VM of an allocation, or leads them there no more.
@@ -123,7 +123,7 @@ impl NodeSchedulerApi {
         node.journal.set_ingress(&wanted, &tokens)?;
         tracing::info!(allocation_id = %parsed.allocation, version = parsed.version, rules = parsed.rules.len(),
             "set ingress");
-        node.wire.put().await.map(drop)
+        node.network_rules.put().await.map(drop)
     }
 
     async fn remove_leftovers(&self, allocation_id: &str) -> HostResult<Vec<&'static str>> {
@@ -164,10 +164,14 @@ impl NodeSchedulerApi {
         // libvirt's in-memory driver has no drives: what one is described with is never taken out
         let has_drives = !node.settings.libvirt_uri.starts_with("test:");
         // a switch that does not answer hides no VM, hold or file
-        let ports = node.wire.guest_ports().await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "cannot list the ports of VMs");
-            Vec::new()
-        });
+        let ports = node
+            .network_rules
+            .guest_ports()
+            .await
+            .unwrap_or_else(|error| {
+                tracing::warn!(%error, "cannot list the ports of VMs");
+                Vec::new()
+            });
         let partitions = node.journal.partitions()?.into_iter();
         let partitions = partitions.map(|one| one.allocation).collect();
         let domains = domains.map(|domain| {

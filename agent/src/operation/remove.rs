@@ -8,10 +8,10 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use crate::error::{HostError, HostResult, io_error};
 use crate::host::blocking;
 use crate::ids::AllocationId;
+use crate::network::ovs_vsctl;
 use crate::node::Node;
 use crate::settings::BridgeKind;
 use crate::vm_files;
-use crate::wire::ovs_vsctl;
 
 /// How often a domain is removed that is there again.
 const UNDEFINE_TRIES: u32 = 3;
@@ -59,8 +59,8 @@ pub async fn reservation(node: &Node, allocation: AllocationId) -> HostResult<()
     node.dhcp.remove(&allocation.vm_name())?;
     port(node, allocation).await?;
     // a bridge that may have no rules keeps nobody from leaving it
-    if node.wire.foreign_ports().await?.is_empty() {
-        node.wire.put().await?;
+    if node.network_rules.foreign_ports().await?.is_empty() {
+        node.network_rules.put().await?;
     }
     Ok(())
 }

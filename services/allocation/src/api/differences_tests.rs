@@ -15,7 +15,7 @@ const BLOCKED: Uuid = Uuid::from_u128(0xc);
 const MOVING: Uuid = Uuid::from_u128(0xd);
 
 fn slot_of(status: SlotStatus, allocation_id: Option<Uuid>, kinds: &[Kind]) -> Slot {
-    let standing = |kind: &Kind| {
+    let drift = |kind: &Kind| {
         let field = match kind {
             Kind::DiskMissing | Kind::DiskInUse | Kind::DiskReplaced | Kind::DiskContent => {
                 "nvme_device"
@@ -53,7 +53,7 @@ fn slot_of(status: SlotStatus, allocation_id: Option<Uuid>, kinds: &[Kind]) -> S
         allocation_id,
         project_id: None,
         clean_evidence: None,
-        drift: Json(kinds.iter().map(standing).collect()),
+        drift: Json(kinds.iter().map(drift).collect()),
         host_holder: None,
         host_held_since: None,
     }
@@ -64,15 +64,15 @@ fn ledger(slot: &Slot) -> Ledger {
         running: true,
         boot_id: None,
     };
-    let standings: BTreeMap<Uuid, Standing> = [
-        (HAS, Standing::Active(vm)),
-        (OVER, Standing::Over),
-        (BLOCKED, Standing::OverHeld),
-        (MOVING, Standing::Moving),
+    let states: BTreeMap<Uuid, LedgerState> = [
+        (HAS, LedgerState::Active(vm)),
+        (OVER, LedgerState::Over),
+        (BLOCKED, LedgerState::OverHeld),
+        (MOVING, LedgerState::Moving),
     ]
     .into();
     Ledger {
-        standings: [standings.clone(), standings],
+        states: [states.clone(), states],
         slots: [vec![slot.clone()], vec![slot.clone()]],
     }
 }

@@ -13,7 +13,7 @@ mod baremetal;
 mod board;
 mod catalog;
 mod certificates;
-mod comparison_repair;
+mod comparison_correction;
 mod crashes;
 mod expect;
 mod failures;

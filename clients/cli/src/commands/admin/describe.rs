@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::Session;
 use super::devices::{owners, print_devices};
-use super::life::by;
+use super::lifecycle::by;
 use crate::api::Answer;
 use crate::commands::nodes::{admin_state, print_slots};
 use crate::failure::Failure;

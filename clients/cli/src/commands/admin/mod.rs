@@ -10,7 +10,7 @@ mod describe;
 mod devices;
 mod fleet;
 mod host_report;
-pub mod life;
+pub mod lifecycle;
 pub mod node;
 pub mod node_health;
 mod organisations;

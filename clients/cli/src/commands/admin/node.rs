@@ -13,7 +13,7 @@ use gpuaas_proto::gpuaas::inventory::v1::{
 use serde_json::{Value, json};
 
 use super::placement::{self, Verb};
-use super::{Session, comparison, describe, done, host_report, life, node_health, plans};
+use super::{Session, comparison, describe, done, host_report, lifecycle, node_health, plans};
 use crate::api::Answer;
 use crate::commands::nodes;
 use crate::commands::select::SelectedOf;
@@ -104,7 +104,7 @@ pub enum Command {
         reason: String,
     },
     /// Change labels, mode or VM limit of a node.
-    Update(life::UpdateFlags),
+    Update(lifecycle::UpdateFlags),
     /// Retire a node permanently, with all its slots. Drain the node first.
     Retire {
         /// Id, unique prefix of it, or hostname.
@@ -214,10 +214,10 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Maintenance { node, reason } => {
             placement::change(session, &node, Verb::Maintain, &reason, None).await
         }
-        Command::Update(flags) => life::update(session, flags).await,
-        Command::Retire { node, reason } => life::retire(session, &node, &reason).await,
-        Command::Delete { node, reason } => life::delete(session, &node, &reason).await,
-        Command::History { node, selected } => life::history(session, &node, &selected).await,
+        Command::Update(flags) => lifecycle::update(session, flags).await,
+        Command::Retire { node, reason } => lifecycle::retire(session, &node, &reason).await,
+        Command::Delete { node, reason } => lifecycle::delete(session, &node, &reason).await,
+        Command::History { node, selected } => lifecycle::history(session, &node, &selected).await,
         Command::BreakFix(command) => node_health::break_fix(session, command).await,
         Command::Finding(command) => node_health::finding(session, command).await,
         Command::EvacuationPlan { nodes } => plans::evacuation(session, &nodes).await,

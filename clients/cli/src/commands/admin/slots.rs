@@ -8,7 +8,7 @@ use gpuaas_proto::gpuaas::inventory::v1::{
     GetTopologyDiscoveryRequest, ListResourceSlotHistoryRequest, SlotChoice, TopologyDiscovery,
 };
 
-use super::{Session, done, life};
+use super::{Session, done, lifecycle};
 use crate::commands::admin::node::wipe_policies;
 use crate::commands::nodes::print_slots;
 use crate::commands::select::SelectedOf;
@@ -230,11 +230,11 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         }
         Command::Retire { slot, reason } => {
             let (node, slot) = slot.resolve(session).await?;
-            life::retire_slot(session, &node, &slot, &reason).await
+            lifecycle::retire_slot(session, &node, &slot, &reason).await
         }
         Command::History { slot, selected } => {
             let (node, slot) = slot.resolve(session).await?;
-            life::slot_history(session, (&node, &slot), &selected).await
+            lifecycle::slot_history(session, (&node, &slot), &selected).await
         }
         Command::Repair {
             slot,
