@@ -258,6 +258,20 @@ impl AllocationAdminService for AdminApi {
         Ok(Response::new(repaired?))
     }
 
+    async fn repair_partition(
+        &self,
+        request: Request<pb::RepairPartitionRequest>,
+    ) -> Result<Response<pb::RepairPartitionResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let request = request.into_inner();
+        let mut repaired = self.deactivate_unowned(&caller, &request).await;
+        if repaired.as_ref().is_err_and(worth_repeating) {
+            repaired = self.deactivate_unowned(&caller, &request).await;
+        }
+        repaired?;
+        Ok(Response::new(pb::RepairPartitionResponse {}))
+    }
+
     async fn get_slot_repair(
         &self,
         request: Request<pb::GetSlotRepairRequest>,

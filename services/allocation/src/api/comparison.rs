@@ -47,7 +47,7 @@ impl AdminApi {
         Ok(self.compare_all(node_id).await?.0)
     }
 
-    async fn compare_all(
+    pub(super) async fn compare_all(
         &self,
         node_id: Uuid,
     ) -> Result<(Vec<Compared>, Ledger, ListHoldsResponse), Error> {

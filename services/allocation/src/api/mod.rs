@@ -16,6 +16,7 @@ mod ingress;
 mod metrics;
 mod network;
 pub(crate) mod owned;
+mod partition_repair;
 mod power;
 mod rescue;
 mod tenants;
