@@ -12,7 +12,7 @@ use super::{Shared, bindings, status};
 use crate::bounded::Bounded;
 use crate::dhcp::Reservation;
 use crate::error::{HostError, HostResult};
-use crate::gpu_fabric::Difference;
+use crate::gpu_fabric::{self, Difference};
 use crate::host::blocking;
 use crate::ids::{AllocationId, LeaseId, SlotId, Token, VM_PREFIX};
 use crate::ingress::{Ingress, Owned};
@@ -133,6 +133,13 @@ impl NodeSchedulerApi {
             tracing::warn!(allocation_id = %of, ?removed, "remove leftovers");
         }
         Ok(removed)
+    }
+
+    async fn deactivate_partition(&self, id: u32) -> HostResult<()> {
+        if gpu_fabric::deactivate_unowned(&self.0.node, id).await? {
+            tracing::warn!(partition = id, "deactivate a partition of nobody");
+        }
+        Ok(())
     }
 
     async fn holds(&self) -> HostResult<pb::ListHoldsResponse> {
@@ -394,6 +401,15 @@ impl NodeScheduler for NodeSchedulerApi {
         let removed = removed.map_err(status)?.into_iter();
         let removed = removed.map(str::to_owned).collect();
         Ok(Response::new(pb::RemoveLeftoversResponse { removed }))
+    }
+
+    async fn deactivate_partition(
+        &self,
+        request: Request<pb::DeactivatePartitionRequest>,
+    ) -> Result<Response<pb::DeactivatePartitionResponse>, Status> {
+        let done = Self::deactivate_partition(self, request.into_inner().partition_id).await;
+        done.map_err(status)?;
+        Ok(Response::new(pb::DeactivatePartitionResponse {}))
     }
 
     async fn list_holds(

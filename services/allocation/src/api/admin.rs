@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::errors::worth_repeating;
 use super::tenants::{self, Doing};
-use super::{certificates, comparison, comparison_correction, force_release};
+use super::{certificates, comparison, comparison_correction, force_release, partition_repair};
 use crate::convert;
 use crate::reconcile;
 use crate::store::read;
@@ -263,6 +263,20 @@ impl AllocationAdminService for AdminApi {
             repaired = comparison_correction::correct_row(&self.deps, &caller, &request).await;
         }
         Ok(Response::new(repaired?))
+    }
+
+    async fn repair_partition(
+        &self,
+        request: Request<pb::RepairPartitionRequest>,
+    ) -> Result<Response<pb::RepairPartitionResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let request = request.into_inner();
+        let mut repaired = partition_repair::deactivate_unowned(&self.deps, &caller, &request).await;
+        if repaired.as_ref().is_err_and(worth_repeating) {
+            repaired = partition_repair::deactivate_unowned(&self.deps, &caller, &request).await;
+        }
+        repaired?;
+        Ok(Response::new(pb::RepairPartitionResponse {}))
     }
 
     async fn get_slot_repair(

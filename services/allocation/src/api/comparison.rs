@@ -47,7 +47,7 @@ pub(super) async fn compare(deps: &Deps, node_id: Uuid) -> Result<Vec<Compared>,
     Ok(compare_all(deps, node_id).await?.0)
 }
 
-async fn compare_all(
+pub(super) async fn compare_all(
     deps: &Deps,
     node_id: Uuid,
 ) -> Result<(Vec<Compared>, Ledger, ListHoldsResponse), Error> {

@@ -50,6 +50,13 @@ const CLAIMED: Judged = none(
     "another allocation has the slot by the ledger, and nothing is touched: see the runbook of blocked slots",
 );
 const PARTITION: Judged = none("no call repairs it: see the runbook of GPU partitions");
+const UNOWNED: Judged = (
+    pb::ComparisonVerdict::Report,
+    pb::ComparisonRepair::Partition,
+    "a repair deactivates it; its host refuses that while a VM may have its GPUs",
+);
+/// As the agent calls it.
+const OF_NOBODY: &str = "partition_unowned";
 
 const fn none(detail: &'static str) -> Judged {
     (
@@ -192,7 +199,8 @@ fn of_partition(ledger: &Ledger, one: &PartitionDifference) -> Option<pb::NodeDi
         remediation: "See Fabric Manager's table (`fmpm -l`) and the agent's log.".to_owned(),
         ..pb::NodeDifference::default()
     };
-    Some(judged(row, PARTITION))
+    let of_nobody = one.kind == OF_NOBODY && one.allocation_id.is_empty();
+    Some(judged(row, if of_nobody { UNOWNED } else { PARTITION }))
 }
 
 fn of_slot(slot: &Slot) -> pb::NodeDifference {

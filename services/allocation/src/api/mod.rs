@@ -15,6 +15,7 @@ mod force_release;
 mod ingress;
 mod metrics;
 mod network;
+mod partition_repair;
 mod power;
 mod rescue;
 mod tenants;

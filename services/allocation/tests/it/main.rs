@@ -28,6 +28,7 @@ mod lifecycle;
 mod lost;
 mod metrics;
 mod network;
+mod partition_repair;
 mod platform;
 mod power;
 mod readiness;

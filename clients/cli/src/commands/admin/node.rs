@@ -157,6 +157,9 @@ pub enum Command {
     Report(host_report::Command),
     /// Repair a row of the comparison: adopt, finish, undo, or acknowledge a report. Nothing with a claim is removed.
     Repair(comparison::RepairFlags),
+    /// Deactivate an NVSwitch partition that the comparison shows as active and of nobody. Refused while an allocation has it, or a
+    /// VM may have its GPUs.
+    RepairPartition(comparison::PartitionFlags),
     /// Show whether a node takes allocations, and its claims.
     Placement {
         /// Id, unique prefix of it, or hostname.
@@ -225,6 +228,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Compare { node, selected } => comparison::run(session, &node, &selected).await,
         Command::Report(command) => host_report::run(session, command).await,
         Command::Repair(flags) => comparison::repair(session, &flags).await,
+        Command::RepairPartition(flags) => comparison::repair_partition(session, &flags).await,
         Command::Placement { node } => placement::show(session, &node).await,
         Command::EnrolToken { node, out } => enrol_token(session, &node, &out).await,
         Command::Discover {

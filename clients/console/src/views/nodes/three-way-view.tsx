@@ -123,7 +123,7 @@ export function ThreeWay({ nodeId, slots }: { nodeId: string; slots: Slot[] }) {
           ))}
         </TableCard>
       )}
-      <Differences differences={compared.data?.differences ?? []} slots={slots} />
+      <Differences nodeId={nodeId} differences={compared.data?.differences ?? []} slots={slots} />
     </>
   );
 }
