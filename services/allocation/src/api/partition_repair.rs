@@ -1,4 +1,4 @@
-//! The repair of an NVSwitch partition that is active and of nobody: an operator's word, on record, and the last look is the host's.
+//! The repair of an NVSwitch partition that is active without an owner: an operator decides, on record, and the host checks last.
 use gpuaas_common::identity::Caller;
 use gpuaas_common::{Error, audit, id, idempotency};
 use gpuaas_placement::outbox;
@@ -39,7 +39,7 @@ pub(super) async fn deactivate_unowned(
             false => Err(Error::new(
                 Code::FailedPrecondition,
                 ErrorReason::StateConflict,
-                "The node has no such partition that is active and of nobody: compare it again.",
+                "The node has no such partition that is active without an owner. Compare the node again.",
             )),
         };
     };

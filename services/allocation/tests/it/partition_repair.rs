@@ -1,4 +1,4 @@
-//! D-82: an NVSwitch partition that is active and of nobody, its row in the comparison of its node, and its repair.
+//! D-82: an NVSwitch partition that is active without an owner, its row in the comparison of its node, and its repair.
 use std::time::Duration;
 
 use gpuaas_common::Error;

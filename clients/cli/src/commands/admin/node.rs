@@ -157,7 +157,7 @@ pub enum Command {
     Report(host_report::Command),
     /// Repair a row of the comparison: adopt, finish, undo, or acknowledge a report. Nothing with a claim is removed.
     Repair(comparison::RepairFlags),
-    /// Deactivate an NVSwitch partition that the comparison shows as active and of nobody. Refused while an allocation has it, or a
+    /// Deactivate an NVSwitch partition that the comparison shows as active without an owner. Refused while an allocation has it, or a
     /// VM may have its GPUs.
     RepairPartition(comparison::PartitionFlags),
     /// Show whether a node takes allocations, and its claims.
