@@ -7,7 +7,6 @@ use futures::StreamExt as _;
 use gpuaas_common::{CancellationToken, Result, id};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::ListSlotsResponse;
-use gpuaas_proto::gpuaas::inventory::v1 as api;
 use prost::Message as _;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
@@ -183,6 +182,8 @@ fn digest(view: &View) -> [u8; 32] {
 
 #[cfg(test)]
 mod tests {
+    use gpuaas_proto::gpuaas::inventory::v1 as api;
+
     use super::*;
 
     #[test]

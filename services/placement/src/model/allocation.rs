@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use super::frozen::Image;
+use super::frozen::{Image, Price};
 use super::request::Constraints;
 use super::states::{AllocationState, Shape};
 use crate::decision::GpuCount;

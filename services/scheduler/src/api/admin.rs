@@ -12,7 +12,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 use tonic::{Request, Response, Status};
 
-use super::{Api, convert, parse};
+use super::{Api, convert, parse_sku};
 
 #[tonic::async_trait]
 impl SkuAdminService for Api {

@@ -18,7 +18,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{Api, convert, parse};
+use super::{Api, convert, parse, parse_sku};
 
 impl Api {
     pub(super) async fn take_node(&self, mut request: PutNodeRequest) -> Result<LedgerNode> {
