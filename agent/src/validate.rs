@@ -52,7 +52,7 @@ pub const BY_HAND: [ByHand; 18] = [
     ByHand::new(
         "identities",
         "Serial numbers, the switch behind each link and the address of the management controller are made up on every host but a real one.",
-        "Compare the serial numbers on the machine's labels, the site's cabling plan and the address in MAAS with `gpuaas admin node describe NODE`.",
+        "Compare the serial numbers on the machine's labels, the site's cabling plan and the address in MAAS with `gpuaas admin node show NODE`.",
         "Model, serial numbers, switches with their ports, and the address of kind `bmc` are the same.",
     ),
     ByHand::new(

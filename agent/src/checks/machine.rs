@@ -23,7 +23,7 @@ pub const NODE_MODE: Check = Check {
     observed: "The setting `agent.profile.mode` of the deployment equals the mode in the platform's answer to every heartbeat.",
     remedy: "Deploy the host again with the profile of its node's mode, or give the node the mode of its profile.",
     steps: &[
-        "`gpuaas nodes` shows the node's mode; the MAAS tag of the machine shows the profile.",
+        "`gpuaas admin node list` shows the node's mode; the MAAS tag of the machine shows the profile.",
         "Decide which mode is right. Deploy the machine again with the other profile, or change the mode of the node.",
     ],
     severity: Severities::EVERYWHERE,

@@ -38,11 +38,11 @@ pub fn of(error: &ApiFailure, admin: bool) -> Option<String> {
         "PERMISSION_DENIED" => {
             "Ask an owner for that role, or use the token of somebody with that role: --token-file FILE"
         }
-        "SKU_UNKNOWN" | "GPU_COUNT_NOT_ALLOWED" => "List the SKUs: gpuaas skus",
+        "SKU_UNKNOWN" | "GPU_COUNT_NOT_ALLOWED" => "List the SKUs: gpuaas sku list",
         "IMAGE_UNKNOWN" | "IMAGE_NOT_ACTIVE" | "IMAGE_NOT_COMPATIBLE" => {
-            "List the images: gpuaas images"
+            "List the images: gpuaas image list"
         }
-        "REGION_UNKNOWN" | "REGION_DISABLED" => "List the regions: gpuaas regions",
+        "REGION_UNKNOWN" | "REGION_DISABLED" => "List the regions: gpuaas region list",
         "DISKS_BEING_WIPED" | "SLOTS_IN_USE" | "NODE_VM_LIMIT" | "FRAGMENTED" | "FABRIC_HELD"
         | "INCOMPLETE_SLOT" | "NODE_DRAINING" | "SLOT_UNHEALTHY" | "HUGEPAGES_MISSING" => {
             "Queue the launch: gpuaas launch … --wait-for-capacity 2h; or see what fits: gpuaas availability"
@@ -61,17 +61,17 @@ pub fn of(error: &ApiFailure, admin: bool) -> Option<String> {
             "Only an operator can repair these GPUs. Contact the operator, or choose others: gpuaas availability"
         }
         "CAPACITY_RESERVED" => {
-            "Queue the launch: gpuaas launch … --wait-for-capacity 2h; or, if your project may reserve (gpuaas quota), reserve capacity: gpuaas reservations create"
+            "Queue the launch: gpuaas launch … --wait-for-capacity 2h; or, if your project may reserve (gpuaas quota), reserve capacity: gpuaas reservation create"
         }
         "IMAGE_NOT_CACHED" => {
             "Launch without --require-prewarmed. The image is pulled first and then stays cached."
         }
         "QUEUED_AHEAD" => "Queue the launch: gpuaas launch … --wait-for-capacity 2h",
         "RESERVATION_LIMIT" if admin && error.limit == Some(0) => {
-            "Raise the reservation limit: gpuaas admin reservations limit PROJECT COUNT; or reserve for the project: gpuaas admin reservations create"
+            "Raise the reservation limit: gpuaas admin reservation limit PROJECT COUNT; or reserve for the project: gpuaas admin reservation create"
         }
         "RESERVATION_LIMIT" if admin => {
-            "End a reservation, or raise the reservation limit: gpuaas admin reservations limit PROJECT COUNT"
+            "End a reservation, or raise the reservation limit: gpuaas admin reservation limit PROJECT COUNT"
         }
         "RESERVATION_LIMIT" if error.limit == Some(0) => {
             "Ask an administrator to raise the reservation limit of the project, or launch without a reservation: gpuaas launch"
@@ -90,9 +90,9 @@ pub fn of(error: &ApiFailure, admin: bool) -> Option<String> {
         // of terminals, of projects: the message says what to do
         "QUOTA" => return None,
         "ALLOCATION_NOT_FOUND" => "List your allocations: gpuaas list --all",
-        "NODE_NOT_FOUND" => "List the nodes: gpuaas nodes",
+        "NODE_NOT_FOUND" => "List the nodes: gpuaas admin node list",
         "IDEMPOTENCY_KEY_REUSED" => {
-            "Nothing was changed now; the earlier change under this key stands. To see it, repeat the command with exactly the same flags: a --name, and times such as 2026-01-31T12:00:00Z instead of durations such as 2h. Otherwise check what exists (gpuaas list --all, gpuaas reservations list --all) before you use another key, which creates another one."
+            "Nothing was changed now; the earlier change under this key stands. To see it, repeat the command with exactly the same flags: a --name, and times such as 2026-01-31T12:00:00Z instead of durations such as 2h. Otherwise check what exists (gpuaas list --all, gpuaas reservation list --all) before you use another key, which creates another one."
         }
         _ if error
             .fields

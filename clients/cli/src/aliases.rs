@@ -1,5 +1,5 @@
 //! Second names of commands, which work and are shown nowhere: the other number of a resource (`webhooks` for `webhook`), the
-//! other words for showing one (`get` and `describe` for `show`), and `ls` for `list`. So one rule holds for all commands.
+//! other words for showing one (`get` and `describe` for `show`), `ls` for `list`, and `put` for `set`. So one rule holds for all commands.
 use clap::{Command, CommandFactory as _, Error, FromArgMatches as _};
 
 use crate::args::Cli;
@@ -15,7 +15,7 @@ const RESOURCES: [&[&str]; 27] = [
     &["finding", "findings"],
     &["grant", "grants"],
     &["group", "groups"],
-    &["health-events", "health-event"],
+    &["health-event", "health-events"],
     &["image", "images"],
     &["member", "members"],
     &["node", "nodes"],
@@ -39,8 +39,12 @@ const RESOURCES: [&[&str]; 27] = [
     &["terminal-session", "terminal-sessions"],
     &["webhook", "webhooks"],
 ];
-/// Words for showing one of a resource, and for listing them.
-const VERBS: [&[&str]; 2] = [&["show", "get", "describe"], &["list", "ls"]];
+/// Words for showing one of a resource, for listing them, and for creating or changing one.
+const VERBS: [&[&str]; 3] = [
+    &["show", "get", "describe"],
+    &["list", "ls"],
+    &["set", "put"],
+];
 
 /// The command line of this process.
 ///
@@ -104,20 +108,19 @@ mod tests {
             ("webhooks list", Some("webhook list")),
             ("ssh-keys ls", Some("ssh-key list")),
             ("api-keys ls", Some("api-key list")),
-            ("sku", Some("skus")),
-            ("node", Some("nodes")),
-            ("reservation describe", Some("reservations show")),
+            ("skus list", Some("sku list")),
+            ("health-events ls", Some("health-event list")),
+            ("reservations describe", Some("reservation show")),
             ("get", Some("show")),
             ("describe", Some("show")),
             ("ls", Some("list")),
             ("organization ls", Some("organisation list")),
-            ("admin slot approve", Some("admin slots approve")),
-            ("admin nodes show", Some("admin node describe")),
-            ("admin quotas describe", Some("admin quota get")),
-            (
-                "admin organizations get",
-                Some("admin organisation describe"),
-            ),
+            ("admin slots approve", Some("admin slot approve")),
+            ("admin slots ls", Some("admin slot list")),
+            ("admin nodes describe", Some("admin node show")),
+            ("admin quotas get", Some("admin quota show")),
+            ("admin quota put", Some("admin quota set")),
+            ("admin organizations get", Some("admin organisation show")),
             ("admin agent-rollouts get", Some("admin agent-rollout show")),
             ("admin region show", None),
             ("launches", None),

@@ -2,16 +2,12 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
-use gpuaas_proto::gpuaas::inventory::v1::ListRegionsRequest;
-use gpuaas_proto::gpuaas::scheduler::v1::ListSkusRequest;
 
-use crate::commands::select::SelectedOf;
 use crate::commands::{
     activity, admin, api, api_keys, catalog, certificate, context, cp, explain, grants,
-    health_events, ingress, launch, list, login, logs, members, metrics, network, nodes,
-    organisations, port_forward, power, projects, quotas, release, rename, reservations,
-    service_accounts, show, ssh, ssh_keys, terminal, terminal_sessions, tunnel, update, usage,
-    wait, watch, webhooks,
+    health_events, ingress, launch, list, login, logs, members, metrics, network, organisations,
+    port_forward, power, projects, quotas, release, rename, reservations, service_accounts, show,
+    ssh, ssh_keys, terminal, terminal_sessions, tunnel, update, usage, wait, watch, webhooks,
 };
 use crate::global::Global;
 
@@ -111,8 +107,9 @@ pub enum Command {
     Webhook(webhooks::Command),
     /// Show who did what in a project, newest first.
     Activity(activity::Flags),
-    /// Show GPU faults of your allocations, newest first.
-    HealthEvents(health_events::Flags),
+    /// GPU faults and repairs of your allocations.
+    #[command(subcommand)]
+    HealthEvent(health_events::Command),
     /// Show usage and cost.
     Usage(usage::Flags),
     /// Show the quotas of your project and their use.
@@ -122,23 +119,22 @@ pub enum Command {
     Ingress(ingress::Command),
     /// Show or change whether VMs of your project can connect to each other.
     Network(network::Flags),
-    /// List the SKUs.
-    Skus(SelectedOf<ListSkusRequest>),
-    /// List the images.
-    Images(catalog::ImageFlags),
-    /// List the regions.
-    Regions(SelectedOf<ListRegionsRequest>),
+    /// SKUs: what can be launched.
+    #[command(subcommand)]
+    Sku(catalog::SkuCommand),
+    /// Images for VMs.
+    #[command(subcommand)]
+    Image(catalog::ImageCommand),
+    /// Regions.
+    #[command(subcommand)]
+    Region(catalog::RegionCommand),
     /// Show how many launches fit now, and why no more fit.
     Availability(catalog::AvailabilityFlags),
     /// Explain on how many nodes a launch fits now, and why it does not fit on other nodes.
     Explain(explain::Flags),
     /// Capacity reservations of your project.
     #[command(subcommand)]
-    Reservations(reservations::Command),
-    /// List the nodes with their health, and find them (administrators).
-    Nodes(nodes::NodeFlags),
-    /// List the slots of a node (administrators).
-    Slots(nodes::SlotFlags),
+    Reservation(reservations::Command),
     /// Set up and operate the platform (administrators).
     #[command(subcommand)]
     Admin(admin::Command),
@@ -161,7 +157,7 @@ impl Command {
     /// Whether an administrator's token is needed.
     pub fn is_admin(&self) -> bool {
         match self {
-            Self::Nodes(_) | Self::Slots(_) | Self::Admin(_) => true,
+            Self::Admin(_) => true,
             Self::Api(flags) => flags.is_admin(),
             _ => false,
         }

@@ -33,6 +33,7 @@ mod progress;
 mod project;
 mod resolve;
 mod run;
+mod session;
 mod sign_in;
 mod socket;
 mod ssh;

@@ -115,7 +115,7 @@ pub async fn resolve(api: &Api, given: &str) -> Result<String, Failure> {
         "node",
         given,
         all.iter().map(|n| n.id.as_str()),
-        "gpuaas nodes",
+        "gpuaas admin node list",
     );
     let names = all.iter().map(hostname_of);
     found.map_err(|failure| match failure {
@@ -170,7 +170,7 @@ pub async fn resolve_slot(api: &Api, node: &str, given: &str) -> Result<String, 
         "slot",
         given,
         all.iter().map(|s| s.id.as_str()),
-        &format!("gpuaas slots {node}"),
+        &format!("gpuaas admin slot list {node}"),
     )
 }
 

@@ -18,7 +18,7 @@ pub struct Profile {
     pub api: Option<String>,
     /// File with the user's token.
     pub token_file: Option<PathBuf>,
-    /// File with an administrator's token, used by `admin`, `nodes` and `slots`.
+    /// File with an administrator's token, used by `admin`.
     pub admin_token_file: Option<PathBuf>,
     /// Private key for `gpuaas ssh` where the key of the launch is not known on this machine.
     pub identity_file: Option<PathBuf>,

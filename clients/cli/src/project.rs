@@ -10,6 +10,10 @@ use crate::api::Api;
 use crate::failure::Failure;
 use crate::suggest;
 
+/// Help of an operator's argument that is a project.
+pub const PROJECT_HELP: &str =
+    "Project: its name, or its id, a UUID; see: gpuaas admin project list";
+
 /// The slugs of all projects by their ids, of the caller's own for who may not list all; empty when neither can be read,
 /// so that ids are shown.
 pub async fn names(api: &Api) -> HashMap<String, String> {

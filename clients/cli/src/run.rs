@@ -4,13 +4,13 @@ use clap::CommandFactory as _;
 use crate::api::{Api, IdempotencyKey};
 use crate::args::{Cli, Command};
 use crate::commands::{
-    Session, activity, admin, api, api_keys, catalog, certificate, completion, context, cp,
-    explain, grants, health_events, ingress, launch, list, login, logs, members, metrics, network,
-    nodes, organisations, port_forward, power, projects, quotas, release, rename, reservations,
-    service_accounts, show, ssh, ssh_keys, terminal, terminal_sessions, tunnel, update, usage,
-    wait, watch, webhooks,
+    activity, admin, api, api_keys, catalog, certificate, completion, context, cp, explain, grants,
+    health_events, ingress, launch, list, login, logs, members, metrics, network, organisations,
+    port_forward, power, projects, quotas, release, rename, reservations, service_accounts, show,
+    ssh, ssh_keys, terminal, terminal_sessions, tunnel, update, usage, wait, watch, webhooks,
 };
 use crate::failure::Failure;
+use crate::session::Session;
 use crate::{formats, profile};
 
 /// Runs a command.
@@ -51,7 +51,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Ssh(flags) => ssh::run(&session, flags).await,
         Command::Terminal(flags) => terminal::run(&session, &flags).await,
         Command::TerminalSession(command) => terminal_sessions::run(&session, command).await,
-        Command::HealthEvents(flags) => health_events::run(&session, flags).await,
+        Command::HealthEvent(command) => health_events::run(&session, command).await,
         Command::Tunnel(flags) => tunnel::run(&session, &flags).await,
         Command::Logs(flags) => logs::run(&session, &flags).await,
         Command::Metrics(flags) => metrics::run(&session, &flags).await,
@@ -67,14 +67,18 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Ingress(command) => ingress::run(&session, command).await,
         Command::Activity(flags) => activity::run(&session, flags).await,
         Command::Network(flags) => network::run(&session, flags).await,
-        Command::Skus(selected) => catalog::skus(&session, &selected).await,
-        Command::Images(flags) => catalog::images(&session, flags).await,
-        Command::Regions(selected) => catalog::regions(&session, &selected).await,
+        Command::Sku(catalog::SkuCommand::List(selected)) => {
+            catalog::skus(&session, &selected).await
+        }
+        Command::Image(catalog::ImageCommand::List(flags)) => {
+            catalog::images(&session, flags).await
+        }
+        Command::Region(catalog::RegionCommand::List(selected)) => {
+            catalog::regions(&session, &selected).await
+        }
         Command::Availability(flags) => catalog::availability(&session, flags).await,
-        Command::Reservations(command) => reservations::run(&session, command).await,
+        Command::Reservation(command) => reservations::run(&session, command).await,
         Command::Explain(flags) => explain::run(&session, flags).await,
-        Command::Nodes(flags) => nodes::nodes(&session, &flags).await,
-        Command::Slots(flags) => nodes::slots(&session, &flags).await,
         Command::Admin(command) => admin::run(&session, command).await,
         Command::SshKey(command) => ssh_keys::run(&session, command).await,
         Command::Project(command) => projects::run(&session, command).await,

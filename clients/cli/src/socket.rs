@@ -11,8 +11,8 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
 use crate::api::IdempotencyKey;
-use crate::commands::Session;
 use crate::failure::Failure;
+use crate::session::Session;
 
 /// The connection is lost when nothing came for so long, not even a ping.
 pub const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(50);

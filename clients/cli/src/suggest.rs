@@ -21,11 +21,11 @@ const MEANT: [(&[&str], &[&str]); 16] = [
     ),
     (&["list"], &["ps", "allocations"]),
     (
-        &["show", "describe", "get"],
+        &["show"],
         &["get", "describe", "info", "inspect", "status", "show"],
     ),
     (
-        &["launch", "create", "add", "put"],
+        &["launch", "create", "add", "set"],
         &["run", "create", "new", "up", "add", "launch"],
     ),
     (&["ssh"], &["login", "connect"]),
@@ -36,13 +36,10 @@ const MEANT: [(&[&str], &[&str]); 16] = [
     (&["rescue"], &["recover", "recovery", "repair"]),
     (&["usage"], &["cost", "costs", "billing", "bill"]),
     (&["quota"], &["limits", "limit"]),
-    (
-        &["skus", "sku"],
-        &["products", "prices", "types", "flavors"],
-    ),
-    (&["nodes", "node"], &["hosts", "host"]),
+    (&["sku"], &["products", "prices", "types", "flavors"]),
+    (&["node"], &["hosts", "host"]),
     (&["organisation"], &["org", "orgs"]),
-    (&["reservations"], &["reserve"]),
+    (&["reservation"], &["reserve"]),
 ];
 /// More differences than this are another word.
 const MOST_DIFFERENCES: usize = 2;
@@ -187,7 +184,7 @@ mod tests {
             ("frobnicate", None),
             ("ssh-key rm", Some("delete")),
             ("--output json ssh-key ps", Some("list")),
-            ("admin region create", Some("put")),
+            ("admin region create", Some("set")),
             ("admin region rm", Some("delete")),
             ("org", Some("organisation")),
         ] {
@@ -201,18 +198,18 @@ mod tests {
     #[test]
     fn what_only_operators_do_is_found_below_admin() {
         for (typed, command) in [
-            ("node describe gpu-07", Some("admin node describe")),
+            ("node describe gpu-07", Some("admin node show")),
             ("nodes cordon gpu-07", Some("admin node cordon")),
-            ("--output json slot approve", Some("admin slots approve")),
-            ("region put eu --name x", Some("admin region put")),
+            ("--output json slot approve", Some("admin slot approve")),
+            ("region set eu --name x", Some("admin region set")),
             ("principals ls", Some("admin principal list")),
             (
                 "organisation create acme",
                 Some("admin organisation create"),
             ),
             ("capacity", Some("admin capacity")),
-            ("nodes", None),
-            ("nodes frobnicate", None),
+            ("nodes", Some("admin node")),
+            ("nodes frobnicate", Some("admin node")),
             ("project show x y", None),
             ("admin node frobnicate", None),
             ("frobnicate", None),

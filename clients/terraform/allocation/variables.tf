@@ -8,12 +8,12 @@ variable "name" {
 }
 
 variable "sku" {
-  description = "SKU, as `gpuaas skus` lists them."
+  description = "SKU, as `gpuaas sku list` lists them."
   type        = string
 }
 
 variable "image" {
-  description = "Image, as `gpuaas images` lists them."
+  description = "Image, as `gpuaas image list` lists them."
   type        = string
 }
 

@@ -78,7 +78,7 @@ enrolled() {
     same "the agent" active "$(on systemctl is-active gpuaas-node-agent.service)"
 }
 
-node_json() { cli admin node describe $node --output json; }
+node_json() { cli admin node show $node --output json; }
 
 host_checked() {
     local text status=0
@@ -113,7 +113,7 @@ slots_json() { cli slots $node --output json; }
 slots_available() { slots_json | jq --exit-status '[.slots[] | select(.status == "available")] | length == 2'; }
 
 approved() {
-    cli admin slots approve $node --all
+    cli admin slot approve $node --all
     # the first wipe, by the strongest method that the disk's controller has
     until_true 600 "the slots are not available" slots_available
     cli admin certificate list $node 0

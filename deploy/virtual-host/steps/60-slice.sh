@@ -14,10 +14,10 @@ state() { cli show "$1" --output json | jq --raw-output .allocation.status.state
 # What a site offers on such a host: the profile of the machine, from hugepages, and the mini guest with its checks.
 catalogued() {
     local project source
-    cli admin sku put $sku --slot-class h200_sxm --gpu-counts 1,2 --profile virtual_1c_1g --vcpus 1 --memory 1024 --hugepages
+    cli admin sku set $sku --slot-class h200_sxm --gpu-counts 1,2 --profile virtual_1c_1g --vcpus 1 --memory 1024 --hugepages
     cli admin price create --sku $sku --amount "1 USD"
     project=$(cli project list --output json | jq --raw-output 'first(.. | .id? // empty)')
-    cli admin quota put "$project" $sku --max-gpus 2
+    cli admin quota set "$project" $sku --max-gpus 2
     source=$(cli api GET /api/v1/admin/images | jq --raw-output '.images[] | select(.slug == "lab-mini").source_uri')
     cat > "$VIRTUAL_HOST/run/checks.json" << 'JSON'
 [{"name": "gpus", "command": "grep -l 0x10de /sys/bus/pci/devices/*/vendor", "line_per_gpu": true},

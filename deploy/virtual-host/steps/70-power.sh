@@ -47,7 +47,7 @@ cut_in_clone() {
         cli release "$id" --wait
     else
         for index in 0 1; do
-            [ "$(slot $index .status)" != cleanup_blocked ] || cli admin slots repair "$node" $index --reason "power was lost in its launch"
+            [ "$(slot $index .status)" != cleanup_blocked ] || cli admin slot repair "$node" $index --reason "power was lost in its launch"
         done
     fi
     nothing_left

@@ -2,15 +2,16 @@
 use clap::ValueEnum;
 use gpuaas_proto::gpuaas::audit::v1::{Activity, AuditOutcome, ListActivitiesRequest};
 use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use super::Session;
-use super::admin::moment;
 use super::select::SelectedOf;
 use super::whose::Of;
 use crate::failure::Failure;
 use crate::fit::short;
 use crate::output::{print_json, print_table, stamp, time, word};
+use crate::session::Session;
 
 /// Most activities of a page.
 const PAGE: usize = 500;
@@ -41,6 +42,20 @@ pub struct Flags {
     selected: SelectedOf<ListActivitiesRequest>,
     #[command(flatten)]
     of: Of,
+}
+
+/// A time of day, a date or a moment; without a zone, in the user's.
+///
+/// # Errors
+/// It is none.
+pub fn moment(text: &str) -> Result<Timestamp, String> {
+    if let Ok(moment) = text.parse::<Timestamp>() {
+        return Ok(moment);
+    }
+    let rule = "must be a time, for example 2026-01-31 or 2026-01-31T12:00:00Z";
+    let local: DateTime = text.parse().map_err(|_| rule.to_owned())?;
+    let zoned = local.to_zoned(TimeZone::system());
+    zoned.map(|at| at.timestamp()).map_err(|_| rule.to_owned())
 }
 
 /// How an attempt ended.

@@ -5,9 +5,9 @@ use std::io::Read as _;
 use reqwest::Method;
 use serde_json::Value;
 
-use super::Session;
 use crate::failure::Failure;
 use crate::output::print_json;
+use crate::session::Session;
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {

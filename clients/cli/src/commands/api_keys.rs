@@ -9,10 +9,10 @@ use jiff::{SignedDuration, Timestamp};
 use super::launch::{parse_deadline, parse_length};
 use super::select::{Selected, SelectedOf};
 use super::service_accounts::{Account, Found};
-use super::{Session, shown_once};
 use crate::api::Answer;
 use crate::failure::Failure;
 use crate::output::{Moment, print_json, print_table, span_of, stamp, time, word};
+use crate::session::{Session, each, shown_once};
 use crate::suggest;
 
 /// What of its account's rights a key can have.
@@ -130,7 +130,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             for key in given {
                 found.push((find(&all.message.api_keys, &account, &key)?, key));
             }
-            super::each(session, "api_keys", found, async |found, name, key| {
+            each(session, "api_keys", found, async |found, name, key| {
                 let request = DisableApiKeyRequest {
                     project_id: account.project.clone(),
                     service_account_id: account.id.clone(),

@@ -1,4 +1,4 @@
-//! `skus`, `images`, `regions`, `availability`: the catalog and the free capacity.
+//! `sku`, `image`, `region`, `availability`: the catalog and the free capacity.
 use gpuaas_proto::call::ImageListImages;
 use gpuaas_proto::gpuaas::images::v1::{ListImagesRequest, ListImagesResponse};
 use gpuaas_proto::gpuaas::inventory::v1::{ListRegionsRequest, ListRegionsResponse, Region};
@@ -6,13 +6,34 @@ use gpuaas_proto::gpuaas::scheduler::v1::{
     Availability, ListAvailabilityRequest, ListSkusRequest, Sku,
 };
 
-use super::Session;
 use super::select::{Selected, SelectedOf};
 use crate::api::{Answer, Api};
 use crate::api_failure::ApiFailure;
 use crate::failure::Failure;
 use crate::output::{aligned, print_json, print_table, size, word};
+use crate::session::Session;
 use crate::{project, suggest};
+
+/// `sku`.
+#[derive(Debug, clap::Subcommand)]
+pub enum SkuCommand {
+    /// List the SKUs.
+    List(SelectedOf<ListSkusRequest>),
+}
+
+/// `image`.
+#[derive(Debug, clap::Subcommand)]
+pub enum ImageCommand {
+    /// List the images.
+    List(ImageFlags),
+}
+
+/// `region`.
+#[derive(Debug, clap::Subcommand)]
+pub enum RegionCommand {
+    /// List the regions.
+    List(SelectedOf<ListRegionsRequest>),
+}
 
 /// That a region is closed, with the operator's reason, without a full stop at the end.
 fn closed_text(region: &Region) -> String {
@@ -60,7 +81,7 @@ pub fn open_regions(all: &[Region]) -> String {
         .map(|one| one.code.as_str())
         .collect();
     if open.is_empty() {
-        return "No region is open. See: gpuaas regions".to_owned();
+        return "No region is open. See: gpuaas region list".to_owned();
     }
     format!("Choose an open region with --region: {}", open.join(", "))
 }
@@ -71,7 +92,7 @@ fn closed_regions(all: &[Region]) -> String {
     closed.collect::<Vec<_>>().join(". ")
 }
 
-/// `skus`.
+/// `sku list`.
 ///
 /// # Errors
 /// See [`Failure`].
@@ -92,7 +113,7 @@ pub async fn skus(session: &Session, selected: &Selected) -> Result<(), Failure>
         return Ok(());
     }
     if skus.is_empty() {
-        say!("No SKUs yet. An administrator adds one: gpuaas admin sku put");
+        say!("No SKUs yet. An administrator adds one: gpuaas admin sku set");
         return Ok(());
     }
     let prices = aligned(skus.iter().map(|sku| sku.price_per_gpu_hour.as_ref()));
@@ -134,7 +155,7 @@ pub struct ImageFlags {
     selected: SelectedOf<ListImagesRequest>,
 }
 
-/// `images`.
+/// `image list`.
 ///
 /// # Errors
 /// See [`Failure`].
@@ -189,7 +210,7 @@ pub fn print_images(session: &Session, found: Answer<ListImagesResponse>, empty:
     );
 }
 
-/// `regions`.
+/// `region list`.
 ///
 /// # Errors
 /// See [`Failure`].
@@ -205,7 +226,7 @@ pub async fn regions(session: &Session, selected: &Selected) -> Result<(), Failu
         return Ok(());
     }
     if regions.is_empty() {
-        say!("No regions yet. An administrator adds one: gpuaas admin region put");
+        say!("No regions yet. An administrator adds one: gpuaas admin region set");
         return Ok(());
     }
     let rows = regions.into_iter().map(|r| {
@@ -285,7 +306,7 @@ fn best_region(enabled: &[String], found: &[Availability], gpus: u32) -> (String
 
 fn no_region(closed: &str) -> Failure {
     Failure::Usage(match closed {
-        "" => "there is no region yet; see: gpuaas regions".to_owned(),
+        "" => "there is no region yet; see: gpuaas region list".to_owned(),
         closed => format!("no region is open. Region {closed}"),
     })
 }
@@ -326,7 +347,7 @@ pub async fn availability(session: &Session, flags: AvailabilityFlags) -> Result
     }
     let found = answer.message.availability;
     if found.is_empty() {
-        say!("No SKU is offered here. See: gpuaas skus, gpuaas regions");
+        say!("No SKU is offered here. See: gpuaas sku list, gpuaas region list");
         return Ok(());
     }
     let rows = found.into_iter().map(|a| {

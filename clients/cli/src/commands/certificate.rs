@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use gpuaas_proto::gpuaas::allocation::v1::{ListWipeCertificatesRequest, WipeCertificate};
 use serde_json::{Value, json};
 
-use super::Session;
 use super::select::SelectedOf;
 use crate::allocation::AllocationRef;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, time};
+use crate::session::Session;
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {

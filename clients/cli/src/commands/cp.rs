@@ -4,9 +4,9 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::Session;
 use super::ssh::login;
 use crate::failure::Failure;
+use crate::session::Session;
 use crate::ssh::Via;
 use crate::{allocation, project};
 

@@ -4,16 +4,17 @@ use gpuaas_proto::gpuaas::images::v1::ListImagesRequest;
 use gpuaas_proto::gpuaas::scheduler::v1::{ExplainPlacementRequest, PlacementExplanation};
 
 use super::catalog::default_region;
-use super::{Session, Side, placement};
+use super::placement;
 use crate::allocation::Among;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table};
 use crate::project;
+use crate::session::{Session, Side};
 
 /// The size of a launch.
 #[derive(Debug, clap::Args)]
 pub struct Size {
-    /// SKU; see: gpuaas skus.
+    /// SKU; see: gpuaas sku list.
     #[arg(long)]
     sku: String,
     /// GPUs per allocation.
@@ -56,7 +57,7 @@ pub struct Flags {
     /// Project, for its reserved capacity and its allocations [default: that of the context, else your only one].
     #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
-    /// Image; see: gpuaas images.
+    /// Image; see: gpuaas image list.
     #[arg(long)]
     image: Option<String>,
     #[command(flatten)]
@@ -122,7 +123,7 @@ async fn digest_of(session: &Session, slug: &str) -> Result<String, Failure> {
     let found = images.find(|image| image.slug == slug);
     found
         .map(|image| image.digest)
-        .ok_or_else(|| Failure::Usage(format!("there is no image {slug}; see: gpuaas images")))
+        .ok_or_else(|| Failure::Usage(format!("there is no image {slug}; see: gpuaas image list")))
 }
 
 /// An explanation as a sentence and a table.

@@ -6,7 +6,6 @@ use gpuaas_proto::gpuaas::identity::v1::{
 use gpuaas_proto::json::Enumeration as _;
 use jiff::Timestamp;
 
-use super::Session;
 use super::launch::parse_deadline;
 use super::select::{Selected, SelectedOf};
 use super::whose::Of;
@@ -14,6 +13,7 @@ use crate::allocation::{Among, resolve};
 use crate::api::Answer;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, stamp, time, word};
+use crate::session::{Session, done};
 
 /// What a grant is for, as people write it.
 const PERMISSIONS: [&str; 2] = ["terminal", "serial-log"];
@@ -101,7 +101,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             let end = time(answer.message.expire_time);
             let sentence =
                 format!("{principal} has the {permission} of {allocation}, until {end}.");
-            super::done(session, &answer.json, &sentence);
+            done(session, &answer.json, &sentence);
         }
         Command::Delete { grant, of } => {
             let request = DeleteAllocationGrantRequest {
@@ -109,7 +109,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
                 grant_id: grant.clone(),
             };
             let answer = api.apply(&request, &session.key).await?;
-            super::done(session, &answer.json, &format!("Deleted {grant}."));
+            done(session, &answer.json, &format!("Deleted {grant}."));
         }
     }
     Ok(())

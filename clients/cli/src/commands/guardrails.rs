@@ -4,10 +4,10 @@ use gpuaas_proto::gpuaas::identity::v1::{
     UpdateOrganisationGuardrailsRequest,
 };
 
-use super::Session;
 use crate::failure::Failure;
 use crate::organisation;
 use crate::output::{print_json, print_table};
+use crate::session::Session;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {

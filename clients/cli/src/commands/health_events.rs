@@ -1,12 +1,18 @@
-//! `health-events`: when what a project has was not healthy.
+//! `health-event`: when what a project has was not healthy.
 use gpuaas_proto::gpuaas::scheduler::v1::ListHealthEventsRequest;
 
-use super::Session;
 use super::select::SelectedOf;
 use crate::allocation::{self, Among};
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, time, word};
 use crate::project;
+use crate::session::Session;
+
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// List the health events, newest first.
+    List(Flags),
+}
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
@@ -24,12 +30,12 @@ pub struct Flags {
 ///
 /// # Errors
 /// See [`Failure`].
-pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
-    let Flags {
+pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
+    let Command::List(Flags {
         allocation,
         project,
         selected,
-    } = flags;
+    }) = command;
     let project = project::chosen(&session.api, project).await?;
     let allocation_id = match allocation {
         None => String::new(),

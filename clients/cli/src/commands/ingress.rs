@@ -10,13 +10,13 @@ use gpuaas_proto::gpuaas::common::v1::IngressProtocol;
 use gpuaas_proto::json::Enumeration as _;
 use jiff::Timestamp;
 
-use super::Session;
 use super::launch::parse_deadline;
 use super::select::{Selected, SelectedOf};
 use crate::allocation::AllocationRef;
 use crate::api::Answer;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, stamp, time, word};
+use crate::session::{Session, done};
 
 /// Between two looks at a mapping that is not open yet.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -97,7 +97,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             if wait {
                 answer = opened(session, &id, answer).await?;
             }
-            super::done(session, &answer.json, &sentence(&answer.message));
+            done(session, &answer.json, &sentence(&answer.message));
         }
         Command::List { of, selected } => {
             let request = ListIngressMappingsRequest {
@@ -114,7 +114,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             };
             let answer = api.apply(&request, &session.key).await?;
             let sentence = format!("Closing {}.", external(&answer.message));
-            super::done(session, &answer.json, &sentence);
+            done(session, &answer.json, &sentence);
         }
     }
     Ok(())

@@ -13,23 +13,24 @@ use uuid::Uuid;
 use super::catalog::{self, default_region};
 use super::explain::print_explanation;
 use super::show::{print_allocation, print_login};
-use super::{Session, placement, ssh_keys, user_data};
+use super::{placement, ssh_keys, user_data};
 use crate::allocation::{Among, name_of, queue_text};
 use crate::failure::Failure;
 use crate::keys::{self, PublicKey};
 use crate::output::{print_json, stamp};
 use crate::progress::{self, Goal, Wait};
+use crate::session::Session;
 use crate::{project, state};
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
-    /// SKU; see: gpuaas skus.
+    /// SKU; see: gpuaas sku list.
     #[arg(long)]
     sku: String,
     /// GPUs per allocation.
     #[arg(long, default_value_t = 1, value_name = "COUNT")]
     gpus: u32,
-    /// Image; see: gpuaas images.
+    /// Image; see: gpuaas image list.
     #[arg(long)]
     image: String,
     /// SSH public key: a file, or the name of a stored one; repeatable [default: ~/.ssh/id_ed25519.pub, then the others in

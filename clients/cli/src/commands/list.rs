@@ -1,12 +1,12 @@
 //! `list`: the allocations of a project.
 use gpuaas_proto::gpuaas::allocation::v1::{AllocationState, ListAllocationsRequest};
 
-use super::Session;
 use super::select::SelectedOf;
 use crate::allocation::{label_of, queue_text, status_text};
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, time};
 use crate::project::Which;
+use crate::session::Session;
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {

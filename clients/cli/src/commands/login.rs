@@ -6,13 +6,13 @@ use gpuaas_proto::gpuaas::identity::v1::{Caller, GetCallerRequest, Project, Role
 use serde_json::json;
 use url::Url;
 
-use super::Session;
 use crate::api::{Api, http_client};
 use crate::failure::Failure;
 use crate::formats::Format;
 use crate::global::Global;
 use crate::output::{print_json, print_line, time, word};
 use crate::profile::{self, Target};
+use crate::session::Session;
 use crate::sign_in::contexts::{Context, ContextFile};
 use crate::sign_in::credential::Credential;
 use crate::sign_in::oauth::{self, Configuration, Device, Issuer};

@@ -6,10 +6,10 @@ use gpuaas_proto::gpuaas::allocation::v1::{ReadSerialLogRequest, SerialLogPart};
 use gpuaas_serial_text::PlainText;
 use jiff::{SignedDuration, Timestamp};
 
-use super::Session;
 use crate::allocation::AllocationRef;
 use crate::failure::Failure;
 use crate::output::{Moment as _, print_message, stamp, written};
+use crate::session::Session;
 use crate::watch::Watch;
 
 #[derive(Debug, clap::Args)]

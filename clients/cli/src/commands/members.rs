@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 
 use super::select::{Selected, SelectedOf};
 use super::whose::{Owner, Whose, about};
-use super::{Session, shown_once};
 use crate::api::Answer;
 use crate::api_failure::ApiFailure;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, time, word};
+use crate::session::{Session, done, each, shown_once};
 use crate::suggest;
 
 /// Roles of members, the strongest first.
@@ -117,7 +117,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
                 AddProjectMemberRequest | AddOrganisationMemberRequest { principal, role },
                 |request| api.apply(&request, key).await?.json
             );
-            super::done(session, &json, &sentence);
+            done(session, &json, &sentence);
             Ok(())
         }
         Command::SetRole { member, role, of } => {
@@ -137,7 +137,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
                     },
                 |request| api.apply(&request, key).await?.json
             );
-            super::done(session, &json, &sentence);
+            done(session, &json, &sentence);
             Ok(())
         }
         Command::Remove { members, of } => {
@@ -165,7 +165,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
                 let answer = json!({ "member": member, "gone": true });
                 (answer, format!("{member} is no member any more."))
             };
-            super::each(session, "members", found, async |found, member, key| {
+            each(session, "members", found, async |found, member, key| {
                 let Some(Member {
                     member_id, etag, ..
                 }) = found
@@ -210,7 +210,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
                 invitation_id: invitation,
             };
             let answer = api.apply(&request, key).await?;
-            super::done(session, &answer.json, "Revoked.");
+            done(session, &answer.json, "Revoked.");
             Ok(())
         }
         Command::Accept => accept(session).await,
@@ -233,7 +233,7 @@ async fn accept(session: &Session) -> Result<(), Failure> {
     let answer = session.api.apply(&request, &session.key).await?;
     let role = word(answer.message.role());
     let sentence = format!("You are {role} of {}.", answer.message.target);
-    super::done(session, &answer.json, &sentence);
+    done(session, &answer.json, &sentence);
     Ok(())
 }
 

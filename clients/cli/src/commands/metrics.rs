@@ -3,10 +3,10 @@ use gpuaas_proto::gpuaas::allocation::v1::GetAllocationMetricsRequest;
 use gpuaas_proto::gpuaas::common::v1::MetricSeries;
 use jiff::{SignedDuration, Timestamp};
 
-use super::Session;
 use crate::allocation::AllocationRef;
 use crate::failure::Failure;
 use crate::output::{bytes, clock, print_json, print_table, stamp};
+use crate::session::Session;
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {

@@ -2,10 +2,10 @@
 use clap::ValueEnum;
 use gpuaas_proto::gpuaas::allocation::v1::{GetProjectNetworkRequest, PutProjectNetworkRequest};
 
-use super::Session;
 use super::select::Read;
 use crate::failure::Failure;
 use crate::project;
+use crate::session::{Session, done};
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
@@ -48,7 +48,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     };
     let reach = answer.message.vms_reach_each_other;
     let sentence = sentence(reach, flags.between_vms.is_some());
-    super::done(session, &answer.json, &sentence);
+    done(session, &answer.json, &sentence);
     Ok(())
 }
 

@@ -3,11 +3,11 @@ use gpuaas_proto::gpuaas::identity::v1::{
     ListOrganisationMembersRequest, ListOrganisationsRequest, UpdateOrganisationRequest,
 };
 
-use super::Session;
 use super::select::{Selected, SelectedOf};
 use crate::failure::Failure;
 use crate::organisation;
 use crate::output::{print_json, print_table, time, word};
+use crate::session::{Session, done};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
@@ -52,7 +52,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             };
             let answer = session.api.apply(&request, &session.key).await?;
             let sentence = format!("{organisation} is now called {name}.");
-            super::done(session, &answer.json, &sentence);
+            done(session, &answer.json, &sentence);
             Ok(())
         }
         Command::Members {

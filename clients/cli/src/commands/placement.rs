@@ -1,9 +1,9 @@
 //! Placement constraints as flags, as part of a request and as text.
 use gpuaas_proto::gpuaas::scheduler::v1::PlacementConstraints;
 
-use super::Session;
 use crate::allocation::{self, Among};
 use crate::failure::Failure;
+use crate::session::Session;
 
 #[derive(Debug, clap::Args)]
 pub struct PlacementFlags {

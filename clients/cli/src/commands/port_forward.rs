@@ -3,10 +3,10 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::Session;
 use super::ssh::login;
 use crate::allocation::AllocationRef;
 use crate::failure::Failure;
+use crate::session::Session;
 use crate::ssh::Via;
 
 #[derive(Debug, clap::Args)]

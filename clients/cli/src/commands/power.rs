@@ -7,11 +7,11 @@ use gpuaas_proto::gpuaas::allocation::v1::{
     StartAllocationRequest, StopAllocationRequest, UnrescueAllocationRequest,
 };
 
-use super::Session;
 use crate::allocation::AllocationRef;
 use crate::failure::Failure;
 use crate::output::{print_json, word};
 use crate::progress::{self, Goal, Wait};
+use crate::session::Session;
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {

@@ -6,12 +6,12 @@ use gpuaas_proto::gpuaas::identity::v1::{
     UpdateProjectRequest,
 };
 
-use super::Session;
 use super::select::{Selected, SelectedOf};
 use crate::api::Answer;
 use crate::failure::Failure;
 use crate::output::{print_json, print_line, print_table, time, word};
 use crate::project;
+use crate::session::{Session, done};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
@@ -129,7 +129,7 @@ async fn change(
     sentence: &str,
 ) -> Result<(), Failure> {
     let answer = session.api.apply(&request, &session.key).await?;
-    super::done(session, &answer.json, sentence);
+    done(session, &answer.json, sentence);
     Ok(())
 }
 

@@ -1,11 +1,11 @@
 //! `quota` and `admin quota`: how much a project may hold, and holds.
 use gpuaas_proto::gpuaas::scheduler::v1::{GetQuotasRequest, ProjectQuotas};
 
-use super::Session;
 use crate::api::Answer;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table};
 use crate::project;
+use crate::session::Session;
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {

@@ -3,11 +3,11 @@ use std::time::Duration;
 
 use gpuaas_proto::gpuaas::allocation::v1::{AllocationState, ReleaseAllocationRequest};
 
-use super::Session;
 use crate::allocation::{AllocationRef, state_of};
 use crate::failure::Failure;
 use crate::output::{print_json, word};
 use crate::progress::{self, Goal, Wait};
+use crate::session::Session;
 use crate::state;
 
 #[derive(Debug, clap::Args)]

@@ -1,9 +1,9 @@
 //! `rename`: the name for people of an allocation.
 use gpuaas_proto::gpuaas::allocation::v1::UpdateAllocationRequest;
 
-use super::Session;
 use crate::allocation::AllocationRef;
 use crate::failure::Failure;
+use crate::session::{Session, done};
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
@@ -30,6 +30,6 @@ pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
         "" => format!("{id} has no display name now."),
         name => format!("{id} is now called {name}. Its host name does not change."),
     };
-    super::done(session, &answer.json, &sentence);
+    done(session, &answer.json, &sentence);
     Ok(())
 }

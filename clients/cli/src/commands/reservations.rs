@@ -1,4 +1,4 @@
-//! `reservations` and `admin reservations`: capacity reservations of a project.
+//! `reservation` and `admin reservation`: capacity reservations of a project.
 use std::collections::HashMap;
 
 use gpuaas_proto::gpuaas::scheduler::v1::{
@@ -14,12 +14,12 @@ use uuid::Uuid;
 use super::catalog::{self, default_region};
 use super::launch::{parse_deadline, parse_length};
 use super::select::{Selected, SelectedOf};
-use super::{Session, Side};
 use crate::api::{Answer, Api};
 use crate::failure::Failure;
 use crate::output::{duration, print_json, print_line, print_table, stamp, time, word};
 use crate::project::{self, Which};
 use crate::resolve::unique_or_near;
+use crate::session::{Session, Side};
 
 /// Commands of a member.
 #[derive(Debug, clap::Subcommand)]
@@ -84,7 +84,7 @@ pub struct Create {
     /// Name, unique in the project.
     #[arg(long)]
     name: String,
-    /// SKU; see: gpuaas skus.
+    /// SKU; see: gpuaas sku list.
     #[arg(long)]
     sku: String,
     /// Number of GPUs.
@@ -219,8 +219,8 @@ impl Side {
 
     fn command(self) -> &'static str {
         match self {
-            Self::Member => "gpuaas reservations",
-            Self::Operator => "gpuaas admin reservations",
+            Self::Member => "gpuaas reservation",
+            Self::Operator => "gpuaas admin reservation",
         }
     }
 }

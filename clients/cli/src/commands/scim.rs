@@ -6,13 +6,13 @@ use gpuaas_proto::gpuaas::identity::v1::{
     ListScimKeysResponse, ScimGroup, ScimKey,
 };
 
-use super::Session;
 use super::api_keys;
 use super::members::{self, ROLES};
 use super::select::{Selected, SelectedOf};
 use crate::api::Answer;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, time, word};
+use crate::session::{Session, done};
 use crate::{organisation, project, suggest};
 
 #[derive(Debug, clap::Subcommand)]
@@ -98,7 +98,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
                 "Members of {} are {role} of {}.",
                 group.display_name, mapping.project
             );
-            super::done(session, &answer.json, &sentence);
+            done(session, &answer.json, &sentence);
             Ok(())
         }
         Command::Unmap(mapping) => {
@@ -115,7 +115,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             };
             let answer = session.api.apply(&request, &session.key).await?;
             let sentence = format!("Members of {name} have no role in {project} by it any more.");
-            super::done(session, &answer.json, &sentence);
+            done(session, &answer.json, &sentence);
             Ok(())
         }
         Command::Keys {
@@ -146,7 +146,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
                 api_key_id: own.id,
             };
             let answer = session.api.apply(&request, &session.key).await?;
-            super::done(
+            done(
                 session,
                 &answer.json,
                 &format!("{} is disabled.", own.prefix),

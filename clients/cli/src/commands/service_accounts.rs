@@ -4,13 +4,13 @@ use gpuaas_proto::gpuaas::identity::v1::{
     EnableServiceAccountRequest, ListServiceAccountsRequest, ListServiceAccountsResponse,
 };
 
-use super::Session;
 use super::members::{self, ROLES};
 use super::select::{Selected, SelectedOf};
 use super::whose::Of;
 use crate::api::Answer;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, time, word};
+use crate::session::{Session, done};
 use crate::suggest;
 
 #[derive(Debug, clap::Subcommand)]
@@ -115,7 +115,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
                 description,
             };
             let answer = session.api.apply(&request, &session.key).await?;
-            super::done(session, &answer.json, &sentence);
+            done(session, &answer.json, &sentence);
         }
         Command::Disable(account) => {
             let Found { project, id, slug } = account.find(session).await?;
@@ -125,7 +125,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
                 ..DisableServiceAccountRequest::default()
             };
             let answer = session.api.apply(&request, &session.key).await?;
-            super::done(session, &answer.json, &format!("{slug} is disabled."));
+            done(session, &answer.json, &format!("{slug} is disabled."));
         }
         Command::Enable(account) => {
             let Found { project, id, slug } = account.find(session).await?;
@@ -135,7 +135,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
                 ..EnableServiceAccountRequest::default()
             };
             let answer = session.api.apply(&request, &session.key).await?;
-            super::done(session, &answer.json, &format!("{slug} is enabled."));
+            done(session, &answer.json, &format!("{slug} is enabled."));
         }
         Command::Delete(account) => {
             let Found { project, id, slug } = account.find(session).await?;
@@ -145,7 +145,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
                 ..DeleteServiceAccountRequest::default()
             };
             let answer = session.api.apply(&request, &session.key).await?;
-            super::done(session, &answer.json, &format!("Deleted {slug}."));
+            done(session, &answer.json, &format!("Deleted {slug}."));
         }
     }
     Ok(())

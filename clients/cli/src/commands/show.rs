@@ -5,11 +5,12 @@ use gpuaas_proto::gpuaas::allocation::v1::{
 use gpuaas_proto::gpuaas::billing::v1::{ListUsageRequest, UsageTotal};
 use serde_json::json;
 
-use super::{Session, placement};
+use super::placement;
 use crate::allocation::{AllocationRef, check_text, is_off, state_of, status_text};
 use crate::failure::Failure;
 use crate::output::{amount, print_command, print_json, print_line, size, span, time};
 use crate::progress::entry_line;
+use crate::session::Session;
 use crate::ssh::{Login, Via};
 
 #[derive(Debug, clap::Args)]

@@ -6,9 +6,9 @@ use std::process::Command;
 
 use gpuaas_proto::gpuaas::allocation::v1::GetAllocationRequest;
 
-use super::Session;
 use crate::allocation::{AllocationRef, name_of};
 use crate::failure::Failure;
+use crate::session::Session;
 use crate::ssh::{Login, Via};
 use crate::state;
 

@@ -7,11 +7,11 @@ use gpuaas_proto::gpuaas::identity::v1::{
 };
 use serde_json::Value;
 
-use super::Session;
 use super::select::{Selected, SelectedOf};
 use crate::failure::Failure;
 use crate::keys;
 use crate::output::{print_json, print_table, time};
+use crate::session::{Session, done};
 use crate::{project, suggest};
 
 #[derive(Debug, clap::Subcommand)]
@@ -82,7 +82,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
                     api.apply(&request, key).await?.json
                 }
             };
-            super::done(session, &json, &sentence);
+            done(session, &json, &sentence);
             Ok(())
         }
         Command::Delete { key, project } => {
@@ -102,7 +102,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
                     session.api.apply(&request, &session.key).await?.json
                 }
             };
-            super::done(session, &json, &format!("Deleted {key}."));
+            done(session, &json, &format!("Deleted {key}."));
             Ok(())
         }
     }

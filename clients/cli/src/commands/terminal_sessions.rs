@@ -7,11 +7,11 @@ use gpuaas_proto::gpuaas::terminal::v1::{
 };
 use serde_json::Value;
 
-use super::Session;
 use super::select::{Selected, SelectedOf};
 use crate::allocation::AllocationRef;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, size, time, word, written};
+use crate::session::{Session, done};
 
 /// Commands of a member.
 #[derive(Debug, clap::Subcommand)]
@@ -83,7 +83,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
                 session_id: id,
             };
             let answer = session.api.apply(&request, &session.key).await?;
-            super::done(session, &answer.json, &ended(&answer.message));
+            done(session, &answer.json, &ended(&answer.message));
             Ok(())
         }
     }
@@ -114,7 +114,7 @@ pub async fn admin(session: &Session, command: AdminCommand) -> Result<(), Failu
         } => {
             let request = EndTenantTerminalSessionRequest { session_id, reason };
             let answer = session.api.apply(&request, &session.key).await?;
-            super::done(session, &answer.json, &ended(&answer.message));
+            done(session, &answer.json, &ended(&answer.message));
         }
     }
     Ok(())

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Message;
 
-use super::Session;
 use crate::allocation::AllocationRef;
 use crate::failure::Failure;
+use crate::session::Session;
 use crate::socket::{HEARTBEAT_TIMEOUT, Socket, begin, connect, refused, text, ticket};
 use crate::transfer::Transfer;
 use crate::tty;

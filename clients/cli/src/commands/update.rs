@@ -2,11 +2,11 @@
 use gpuaas_proto::gpuaas::allocation::v1::UpdateAllocationRequest;
 use jiff::Timestamp;
 
-use super::Session;
 use super::launch::parse_deadline;
 use crate::allocation::AllocationRef;
 use crate::failure::Failure;
 use crate::output::{print_json, stamp, time};
+use crate::session::Session;
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {

@@ -5,12 +5,12 @@ use gpuaas_proto::gpuaas::allocation::v1::GetAllocationRequest;
 use gpuaas_proto::gpuaas::billing::v1::ListUsageRequest;
 use serde_json::json;
 
-use super::Session;
 use super::select::SelectedOf;
 use crate::allocation::{self, Among};
 use crate::failure::Failure;
 use crate::output::{amount, amounts, print_json, print_table, span, time};
 use crate::project::{self, Which};
+use crate::session::Session;
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {

@@ -9,13 +9,13 @@ use gpuaas_proto::gpuaas::allocation::v1::{
 };
 use jiff::Timestamp;
 
-use super::Session;
 use crate::allocation::{self, Among};
 use crate::failure::Failure;
 use crate::fit::{self, ID_PREFIX, padded, short};
 use crate::output::{clock, print_message, word};
 use crate::progress::{entry_line, step_line};
 use crate::project;
+use crate::session::Session;
 use crate::watch::Watch;
 
 #[derive(Debug, clap::Args)]

@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 use super::launch::parse_length;
 use super::select::{Selected, SelectedOf};
 use super::whose::{Whose, about};
-use super::{Session, shown_once};
 use crate::api::Answer;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, span_of, time, word};
+use crate::session::{Session, done, shown_once};
 
 /// The types of the event reference, and all of them.
 const EVENT_TYPES: [&str; 23] = [
@@ -196,7 +196,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
                 ..DeleteWebhookRequest::default()
             };
             let answer = session.api.apply(&request, &session.key).await?;
-            super::done(session, &answer.json, &format!("Deleted {}.", one.webhook));
+            done(session, &answer.json, &format!("Deleted {}.", one.webhook));
         }
         Command::RotateSecret { webhook, overlap } => {
             let request = RotateWebhookSecretRequest {
@@ -215,7 +215,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
                 webhook_id: one.webhook,
             };
             let answer = session.api.apply(&request, &session.key).await?;
-            super::done(session, &answer.json, &sentence);
+            done(session, &answer.json, &sentence);
         }
         Command::Deliveries {
             webhook,
@@ -240,7 +240,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
                 delivery_id: delivery,
             };
             let answer = session.api.apply(&request, &session.key).await?;
-            super::done(session, &answer.json, &sentence);
+            done(session, &answer.json, &sentence);
         }
     }
     Ok(())
@@ -267,7 +267,7 @@ async fn update(
 ) -> Result<(), Failure> {
     let answer = session.api.apply(&request, &session.key).await?;
     let sentence = format!("{} {what}.", request.webhook_id);
-    super::done(session, &answer.json, &sentence);
+    done(session, &answer.json, &sentence);
     Ok(())
 }
 

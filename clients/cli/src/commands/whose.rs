@@ -1,6 +1,6 @@
 //! What a command is about: a project, or an organisation where both have such things.
-use super::Session;
 use crate::failure::Failure;
+use crate::session::Session;
 use crate::{organisation, project};
 
 /// The project of a command.

@@ -267,7 +267,7 @@ fn c_34_a_key_that_was_used_otherwise_does_not_lead_to_a_second_one() {
     let reused = error(409, "IDEMPOTENCY_KEY_REUSED", "The key was used.", &[]);
     world.on("POST", "/api/v1/capacity-reservations", [(409, reused)]);
     let ran = world.run(&[
-        "reservations",
+        "reservation",
         "create",
         "--name",
         "a",
@@ -286,7 +286,7 @@ fn c_34_a_key_that_was_used_otherwise_does_not_lead_to_a_second_one() {
     for part in [
         "exactly the same flags",
         "instead of durations such as 2h",
-        "gpuaas reservations list --all",
+        "gpuaas reservation list --all",
     ] {
         assert!(ran.err.contains(part), "{part}: {}", ran.err);
     }

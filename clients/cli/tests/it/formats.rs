@@ -19,7 +19,7 @@ fn world() -> World {
 fn programs_choose_among_json_yaml_lines_and_names() {
     let world = world();
     let out = |format: &str| {
-        let arguments = ["regions", "--output", format];
+        let arguments = ["region", "list", "--output", format];
         world.run(&arguments).ok().out
     };
     assert_eq!(

@@ -97,7 +97,7 @@ fn each_command_is_one_keyed_change() {
             json!({ "resolution": "reseated" }),
         ),
         (
-            &["slots", "retire", NODE, SLOT, "--reason", "worn out"],
+            &["slot", "retire", NODE, SLOT, "--reason", "worn out"],
             "POST",
             format!("{nodes}/resource-slots/{SLOT}:retire"),
             json!({ "reason": "worn out" }),
@@ -110,7 +110,7 @@ fn each_command_is_one_keyed_change() {
             [(200, json!({ "id": RECORD, "config": { "hostname": "h1" } }))],
         );
         let mut all = vec!["admin"];
-        if arguments[0] != "slots" {
+        if arguments[0] != "slot" {
             all.push("node");
         }
         all.extend(arguments);
@@ -159,7 +159,7 @@ fn histories_are_tables() {
         json!({ "entries": [{ "time": "2026-01-31T13:00:00Z", "kind": "claimed", "generation": "4", "allocation_id": RECORD }] }),
     );
     let shown = world
-        .run(&["admin", "slots", "history", NODE, SLOT])
+        .run(&["admin", "slot", "history", NODE, SLOT])
         .ok()
         .out;
     assert!(shown.contains("generation 4"), "{shown}");

@@ -40,7 +40,7 @@ fn d_75_only_a_wipe_policy_that_the_disk_can_do_is_sent() {
     let before = world.changes().len();
     let choose = [
         "admin",
-        "slots",
+        "slot",
         "approve",
         "h1",
         "--index",
@@ -87,16 +87,14 @@ fn discovery_is_waited_for_and_what_fits_is_approved() {
 
     let approve = format!("/api/v1/admin/nodes/{NODE}/resource-slots:approve");
     world.on("POST", &approve, [(200, json!({ "slots": [{ "id": SLOT, "slot_index": 0, "slot_class": "lab", "status": "available", "health_state": "healthy", "generation": "0" }] }))]);
-    let ran = world
-        .run(&["admin", "slots", "approve", "h1", "--all"])
-        .ok();
+    let ran = world.run(&["admin", "slot", "approve", "h1", "--all"]).ok();
     assert!(ran.out.contains("available  healthy"), "{}", ran.out);
     assert_eq!(
         world.changes().pop().expect("sent").body,
         json!({ "discovery_id": "d1", "slot_indexes": [0] })
     );
     // a candidate whose disk is mounted gets another one
-    let choose = ["admin", "slots", "approve", "h1", "--all", "--disk"];
+    let choose = ["admin", "slot", "approve", "h1", "--all", "--disk"];
     let policy = [
         "--wipe-policy",
         "1=nvme_format",
@@ -148,7 +146,7 @@ fn a_slot_is_named_by_index_and_its_repair_waited_for() {
     let ran = world
         .run(&[
             "admin",
-            "slots",
+            "slot",
             "repair",
             NODE,
             "1",
@@ -169,7 +167,7 @@ fn a_slot_is_named_by_index_and_its_repair_waited_for() {
     assert_eq!(
         world
             .run(&[
-                "admin", "slots", "repair", NODE, "1", "--reason", "r", "--wait"
+                "admin", "slot", "repair", NODE, "1", "--reason", "r", "--wait"
             ])
             .code,
         1
@@ -180,10 +178,7 @@ fn a_slot_is_named_by_index_and_its_repair_waited_for() {
         [(200, json!({ "id": SLOT, "status": "disabled" }))],
     );
     assert_eq!(
-        world
-            .run(&["admin", "slots", "disable", NODE, "1"])
-            .ok()
-            .out,
+        world.run(&["admin", "slot", "disable", NODE, "1"]).ok().out,
         format!("Slot 1 of {NODE} is disabled and unschedulable.\n")
     );
 }
@@ -198,7 +193,7 @@ fn a_slot_shows_the_proof_of_its_own_generation_only() {
     let path = format!("/api/v1/admin/nodes/{NODE}/resource-slots");
     for (proven, is_shown) in [("6", false), ("7", true)] {
         world.get(&path, json!({ "slots": [slot(proven)] }));
-        let ran = world.run(&["slots", NODE]).ok();
+        let ran = world.run(&["admin", "slot", "list", NODE]).ok();
         assert_eq!(ran.out.contains("wiped:"), is_shown, "{}", ran.out);
     }
 }
@@ -226,7 +221,7 @@ fn b_28_an_allocation_on_a_lost_host_is_released_by_force() {
         "is released.",
         "2026-01-02",
         SLOT,
-        "gpuaas admin slots repair",
+        "gpuaas admin slot repair",
     ] {
         assert!(ran.out.contains(reported), "{reported}: {}", ran.out);
     }
@@ -290,7 +285,7 @@ fn a_slot_under_its_first_wipe_says_why_it_is_not_schedulable_and_how_far_it_is(
         &format!("{path}/{SLOT}/repair"),
         json!({ "state": "running", "detail": "Wiping the disk. (40 %)" }),
     );
-    let ran = world.run(&["slots", NODE]).ok();
+    let ran = world.run(&["admin", "slot", "list", NODE]).ok();
     assert!(
         ran.out.contains("first wipe") && !ran.out.contains("unknown"),
         "{}",
@@ -318,7 +313,7 @@ fn slots_and_queue_name_allocations_and_their_projects() {
         &format!("/api/v1/admin/nodes/{NODE}/resource-slots"),
         json!({ "slots": [slot(0, ALLOCATION), slot(1, UNKNOWN)] }),
     );
-    let ran = world.run(&["slots", NODE]).ok();
+    let ran = world.run(&["admin", "slot", "list", NODE]).ok();
     // the ids stand at the end, for the commands that take them, and give way first
     let last = |id: &str| ran.out.lines().any(|line| line.ends_with(id));
     assert!(
@@ -327,7 +322,7 @@ fn slots_and_queue_name_allocations_and_their_projects() {
         ran.out
     );
     let narrow = world
-        .command(&["slots", NODE])
+        .command(&["admin", "slot", "list", NODE])
         .env("COLUMNS", "80")
         .output();
     let narrow = String::from_utf8(narrow.expect("runs").stdout).expect("text");
@@ -386,7 +381,7 @@ fn a_node_is_described_with_what_to_do_about_its_checks_and_what_differs() {
             "host": { "machine": { "vendor": "Dell", "model": "XE9680L" }, "gpus": [{ "function": { "pci_address": "0000:1b:00.0", "numa_node": 1 }, "uuid": "GPU-7" }],
                 "disks": [{ "kernel_name": "nvme9n1", "bytes": "1073741824", "uses": [{ "kind": "mount", "device": "nvme9n1p1" }] }] } }),
     );
-    let ran = world.run(&["admin", "node", "describe", "h1"]).ok();
+    let ran = world.run(&["admin", "node", "show", "h1"]).ok();
     for reported in [
         "h200",
         "1.2.3",
@@ -418,7 +413,7 @@ fn a_node_is_described_with_what_to_do_about_its_checks_and_what_differs() {
     );
     assert!(!ran.out.contains("host.sh kvm"), "{}", ran.out);
     let reported = world
-        .run(&["admin", "node", "describe", "h1", "--output", "json"])
+        .run(&["admin", "node", "show", "h1", "--output", "json"])
         .ok()
         .json();
     assert_eq!(reported["node"]["placement"]["admin_state"], "cordoned");
@@ -440,7 +435,7 @@ fn a_node_that_nobody_has_heard_of_yet_is_described_with_what_comes_next() {
     );
     world.get(&format!("{path}/resource-slots"), json!({}));
     world.get(&format!("{path}/history"), json!({}));
-    let ran = world.run(&["admin", "node", "describe", NODE]).ok();
+    let ran = world.run(&["admin", "node", "show", NODE]).ok();
     for reported in ["enrolment token", "gpuaas admin node discover"] {
         assert!(ran.out.contains(reported), "{reported}: {}", ran.out);
     }
@@ -465,7 +460,7 @@ fn h_04_nodes_are_found_by_name_blocker_region_mode_and_health() {
         json!({ "nodes": [{ "node_id": "id-h2", "admin_state": "draining" }] }),
     );
     let found = |flags: &[&str]| {
-        let ran = world.run(&[&["nodes", "--output", "json"], flags].concat());
+        let ran = world.run(&[&["admin", "node", "list", "--output", "json"], flags].concat());
         let reported = ran.ok().json();
         let names = reported["nodes"].as_array().expect("nodes").iter();
         let names = names.map(|one| one["config"]["hostname"].as_str().expect("name").to_owned());
@@ -484,7 +479,7 @@ fn h_04_nodes_are_found_by_name_blocker_region_mode_and_health() {
     ] {
         assert_eq!(found(&["--health", health]), name);
     }
-    let ran = world.run(&["nodes", "--search", "h1"]).ok();
+    let ran = world.run(&["admin", "node", "list", "--search", "h1"]).ok();
     let health =
         "5 nodes: 1 schedulable, 1 out of service, 1 not ready, 1 lost, 1 waiting for their agent.";
     assert!(
@@ -492,7 +487,9 @@ fn h_04_nodes_are_found_by_name_blocker_region_mode_and_health() {
         "{}",
         ran.out
     );
-    let ran = world.run(&["nodes", "--search", "nothing"]).ok();
+    let ran = world
+        .run(&["admin", "node", "list", "--search", "nothing"])
+        .ok();
     assert!(
         ran.out.starts_with("No node matches. 5 nodes"),
         "{}",

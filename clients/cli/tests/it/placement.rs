@@ -24,14 +24,19 @@ fn nodes_are_cordoned_drained_and_shown() {
         "/api/v1/admin/node-placements",
         json!({ "nodes": [placement("draining", 2)] }),
     );
-    let ran = world.run(&["nodes"]).ok();
+    let ran = world.run(&["admin", "node", "list"]).ok();
     assert!(
         ran.out.contains("draining, 2 claim(s) left: rack move"),
         "{}",
         ran.out
     );
-    let reported: Value =
-        serde_json::from_str(&world.run(&["nodes", "--output", "json"]).ok().out).expect("JSON");
+    let reported: Value = serde_json::from_str(
+        &world
+            .run(&["admin", "node", "list", "--output", "json"])
+            .ok()
+            .out,
+    )
+    .expect("JSON");
     assert_eq!(reported["nodes"][0]["placement"]["live_claims"], 2);
 
     post(

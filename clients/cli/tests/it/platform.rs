@@ -72,14 +72,14 @@ fn an_api_that_is_not_there_exits_with_5() {
     let world = World::new();
     // nothing listens there, and no program of another test is ever given it
     let nobody = "http://127.0.0.1:1";
-    let ran = world.run(&["skus", "--api", nobody]);
+    let ran = world.run(&["sku", "list", "--api", nobody]);
     assert_eq!(ran.code, 5);
     assert!(
         ran.err.contains("cannot be reached: Connection refused"),
         "{}",
         ran.err
     );
-    let ran = world.run(&["skus", "--api", nobody, "--output", "json"]);
+    let ran = world.run(&["sku", "list", "--api", nobody, "--output", "json"]);
     let shown: Value = serde_json::from_str(&ran.err).expect("JSON");
     assert_eq!(shown["error"]["exit_code"], 5);
 }
@@ -90,10 +90,10 @@ fn flags_win_over_environment_and_profile() {
     world.get("/api/v1/skus", json!({ "skus": [] }));
     write(&world.path("other"), "other-token");
     let other = world.path("other").display().to_string();
-    world.run(&["skus"]).ok();
-    world.run(&["skus", "--token-file", &other]).ok();
+    world.run(&["sku", "list"]).ok();
+    world.run(&["sku", "list", "--token-file", &other]).ok();
     let output = world
-        .command(&["skus"])
+        .command(&["sku", "list"])
         .env_remove("GPUAAS_PROFILE_FILE")
         .env("GPUAAS_API", world.url())
         .env("GPUAAS_TOKEN_FILE", &other)
@@ -130,7 +130,7 @@ fn tokens_never_show_up_in_what_is_said() {
             ),
         )],
     );
-    let ran = world.run(&["skus"]);
+    let ran = world.run(&["sku", "list"]);
     assert_eq!(ran.code, 4);
     assert!(ran.err.contains("advice:  Get a new token"), "{}", ran.err);
     assert!(!ran.err.contains("user-token") && !ran.out.contains("user-token"));
@@ -141,20 +141,20 @@ fn the_catalog_reads_well_and_empty_states_say_what_to_do() {
     let world = World::new();
     world.get("/api/v1/skus", json!({ "skus": [{ "code": "lab-slice", "display_name": "Lab slice", "capacity_shape": "gpu_slice", "allowed_gpu_counts": [1, 2], "lab": true, "price_per_gpu_hour": { "currency_code": "EUR", "units": "1", "nanos": 0 } }] }));
     assert_eq!(
-        world.run(&["skus"]).ok().out,
+        world.run(&["sku", "list"]).ok().out,
         "SKU        NAME       SHAPE            GPU COUNTS  PER GPU-HOUR\n\
          lab-slice  Lab slice  gpu_slice (lab)  1, 2        1.00 EUR\n"
     );
     world.get("/api/v1/skus", json!({ "skus": [{ "code": "old", "display_name": "Old", "capacity_shape": "gpu_slice", "allowed_gpu_counts": [1], "disabled": true, "reserved_gpus": 16 }] }));
     assert_eq!(
-        world.run(&["skus"]).ok().out,
+        world.run(&["sku", "list"]).ok().out,
         "SKU  NAME  SHAPE      GPU COUNTS  PER GPU-HOUR\n\
          old  Old   gpu_slice  1           not offered, 16 GPU(s) reserved\n"
     );
     world.get("/api/v1/regions", json!({ "regions": [{ "code": "eu", "display_name": "Europe", "enabled": false, "unavailable_reason": "opens in May" }] }));
     assert!(
         world
-            .run(&["regions"])
+            .run(&["region", "list"])
             .ok()
             .out
             .contains("disabled: opens in May")
@@ -169,11 +169,17 @@ fn the_catalog_reads_well_and_empty_states_say_what_to_do() {
     );
     world.get("/api/v1/images", json!({ "images": [] }));
     assert_eq!(
-        world.run(&["images"]).ok().out,
+        world.run(&["image", "list"]).ok().out,
         "No active images. An administrator adds one: gpuaas admin image create\n"
     );
     world.get("/api/v1/admin/nodes", json!({ "nodes": [] }));
-    assert!(world.run(&["nodes"]).ok().out.starts_with("No nodes yet."));
+    assert!(
+        world
+            .run(&["admin", "node", "list"])
+            .ok()
+            .out
+            .starts_with("No nodes yet.")
+    );
 }
 
 #[test]
@@ -220,7 +226,7 @@ fn administrators_commands_send_what_the_api_wants() {
     let checks = checks.display().to_string();
     let table: &[(&[&str], &str, &str, Value)] = &[
         (
-            &["admin", "region", "put", "lab", "--name", "Lab"],
+            &["admin", "region", "set", "lab", "--name", "Lab"],
             "PUT",
             "/api/v1/admin/regions/lab",
             json!({ "display_name": "Lab", "enabled": true }),
@@ -237,7 +243,7 @@ fn administrators_commands_send_what_the_api_wants() {
             &[
                 "admin",
                 "sku",
-                "put",
+                "set",
                 "lab-slice",
                 "--name",
                 "Lab slice",
@@ -261,7 +267,7 @@ fn administrators_commands_send_what_the_api_wants() {
             &[
                 "admin",
                 "quota",
-                "put",
+                "set",
                 "p1",
                 "lab-slice",
                 "--max-gpus",
@@ -437,12 +443,12 @@ fn a_project_that_is_no_id_comes_with_where_ids_are_found() {
         "/api/v1/admin/projects/demo/quotas",
         [(400, refused)],
     );
-    let ran = world.run(&["admin", "quota", "get", "demo"]);
+    let ran = world.run(&["admin", "quota", "show", "demo"]);
     assert!(
         ran.code == 2 && ran.err.contains("gpuaas list --output json"),
         "{ran:?}"
     );
-    let help = world.run(&["admin", "quota", "get", "--help"]).ok();
+    let help = world.run(&["admin", "quota", "show", "--help"]).ok();
     assert!(help.out.contains("gpuaas admin project list"), "{help:?}");
 }
 

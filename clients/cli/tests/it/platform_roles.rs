@@ -37,7 +37,7 @@ fn principals_are_listed_and_described() {
     }
     assert!(!ran.out.contains("unspecified"), "{}", ran.out);
     let ran = world
-        .run(&["admin", "principal", "describe", "user:alice"])
+        .run(&["admin", "principal", "show", "user:alice"])
         .ok();
     for part in ["Alice", "https://login.example", "a-1", "enabled"] {
         assert!(ran.out.contains(part), "{part}: {}", ran.out);
@@ -60,7 +60,7 @@ fn principals_are_listed_and_described() {
     ] {
         assert!(asked.contains(part), "{part}: {asked}");
     }
-    let ran = world.run(&["admin", "principal", "describe", "user:nobody"]);
+    let ran = world.run(&["admin", "principal", "show", "user:nobody"]);
     assert_eq!(ran.code, 3, "{ran:?}");
 }
 
@@ -127,9 +127,7 @@ fn organisations_are_listed_described_and_their_state_is_changed() {
         "{}",
         ran.out
     );
-    let ran = world
-        .run(&["admin", "organization", "describe", "acme"])
-        .ok();
+    let ran = world.run(&["admin", "organization", "show", "acme"]).ok();
     for part in ["suspended: unpaid", "vision, old (closed)", ACME] {
         assert!(ran.out.contains(part), "{part}: {}", ran.out);
     }
@@ -172,7 +170,7 @@ fn organisations_are_listed_described_and_their_state_is_changed() {
         .ok();
     let sent = world.changes().pop().expect("sent");
     assert_eq!(sent.body, json!({ "slug": "new", "owner": "user:alice" }));
-    let ran = world.run(&["admin", "organisation", "describe", "acmee"]);
+    let ran = world.run(&["admin", "organisation", "show", "acmee"]);
     assert!(
         ran.code == 3 && ran.err.contains("did you mean acme?"),
         "{ran:?}"

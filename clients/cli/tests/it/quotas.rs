@@ -13,7 +13,7 @@ fn members_and_administrators_see_the_quotas_of_a_project() {
     world.get("/api/v1/admin/projects/p1/quotas", reported.clone());
     for command in [
         &["quota", "--project", "p1"][..],
-        &["admin", "quota", "get", "p1"],
+        &["admin", "quota", "show", "p1"],
     ] {
         let ran = world.run(command).ok();
         let cells: Vec<Vec<&str>> = ran
@@ -42,7 +42,7 @@ fn an_administrator_sets_the_allocation_quota_of_a_project() {
     let answer = json!({ "project_id": "p1", "max_allocations": 5, "used_allocations": 2 });
     world.on("PUT", path, [(200, answer)]);
     let ran = world
-        .run(&["admin", "quota", "allocations", "p1", "--max", "5"])
+        .run(&["admin", "quota", "set-allocations", "p1", "--max", "5"])
         .ok();
     assert_eq!(
         ran.out.trim(),

@@ -23,20 +23,20 @@ fn a_member_sees_the_reservations_and_their_state() {
     let world = World::new();
     let path = "/api/v1/capacity-reservations";
     world.get(path, json!({ "reservations": [] }));
-    let ran = world.run(&["reservations", "list"]).ok();
+    let ran = world.run(&["reservation", "list"]).ok();
     assert!(
         ran.out
-            .contains("No active reservations. Create one: gpuaas reservations create"),
+            .contains("No active reservations. Create one: gpuaas reservation create"),
         "{}",
         ran.out
     );
     world.get(path, json!({ "reservations": [reservation("gathering")] }));
-    let ran = world.run(&["reservations", "list"]).ok();
+    let ran = world.run(&["reservation", "list"]).ok();
     for reported in ["training", "gathering", "RESERVED", "2026-01-31"] {
         assert!(ran.out.contains(reported), "{reported}: {}", ran.out);
     }
     world.get(&format!("{path}/{ID}"), reservation("active"));
-    let ran = world.run(&["reservations", "show", "training"]).ok();
+    let ran = world.run(&["reservation", "show", "training"]).ok();
     for reported in [
         "3 GPU of lab-slice in lab",
         "3 GPU: 1 used, 1 unused, 1 unavailable",
@@ -47,9 +47,9 @@ fn a_member_sees_the_reservations_and_their_state() {
     ] {
         assert!(ran.out.contains(reported), "{reported}: {}", ran.out);
     }
-    let ran = world.run(&["reservations", "show", "nothing"]);
+    let ran = world.run(&["reservation", "show", "nothing"]);
     assert_eq!(ran.code, 3, "{}", ran.err);
-    let ran = world.run(&["reservations", "cancel", "trainnig"]);
+    let ran = world.run(&["reservation", "cancel", "trainnig"]);
     assert!(
         ran.code == 3 && ran.err.contains("did you mean training?"),
         "{ran:?}"
@@ -63,7 +63,7 @@ fn an_operator_reserves_cancels_and_sets_limits() {
     world.on("POST", path, [(200, reservation("active"))]);
     let create = [
         "admin",
-        "reservations",
+        "reservation",
         "create",
         "--name",
         "training",
@@ -98,7 +98,7 @@ fn an_operator_reserves_cancels_and_sets_limits() {
         [(200, reservation("canceled"))],
     );
     let ran = world
-        .run(&["admin", "reservations", "cancel", ID, "--reason", "over"])
+        .run(&["admin", "reservation", "cancel", ID, "--reason", "over"])
         .ok();
     assert!(
         ran.out
@@ -121,10 +121,10 @@ fn an_operator_reserves_cancels_and_sets_limits() {
         &limit,
         json!({ "project_id": PROJECT, "max_gpus": 4, "reserved_gpus": 3 }),
     );
-    let ran = world.run(&["admin", "reservations", "limit", PROJECT]).ok();
+    let ran = world.run(&["admin", "reservation", "limit", PROJECT]).ok();
     assert!(ran.out.contains("is 4 GPUs; 3 reserved"), "{}", ran.out);
     let ran = world
-        .run(&["admin", "reservations", "limit", PROJECT, "8"])
+        .run(&["admin", "reservation", "limit", PROJECT, "8"])
         .ok();
     assert!(ran.out.contains("is 8 GPUs"), "{}", ran.out);
     assert_eq!(
@@ -133,7 +133,7 @@ fn an_operator_reserves_cancels_and_sets_limits() {
     );
     let ran = world.run(&[
         "admin",
-        "reservations",
+        "reservation",
         "create",
         "--name",
         "a",
@@ -153,7 +153,7 @@ fn a_refusal_names_the_limit_that_it_is_about() {
     let limit = "The project may reserve 4 GPUs and has reserved 3.";
     let quota = "The quota of lab-slice is 4 GPUs and 3 are in use.";
     let create = [
-        "reservations",
+        "reservation",
         "create",
         "--name",
         "a",
@@ -200,9 +200,9 @@ fn a_name_is_resolved_in_the_given_project() {
         [(200, reservation("canceled"))],
     );
     for verb in ["show", "cancel"] {
-        let ran = world.run(&["reservations", verb, "training"]);
+        let ran = world.run(&["reservation", verb, "training"]);
         assert!(ran.code == 2 && ran.err.contains(several), "{ran:?}");
-        let said = ["reservations", verb, "training", "--project", PROJECT];
+        let said = ["reservation", verb, "training", "--project", PROJECT];
         world.run(&said).ok();
     }
     assert_eq!(world.changes().len(), 1);
@@ -218,17 +218,14 @@ fn an_operator_chooses_one_of_several_projects_and_lists_a_region() {
         path,
         json!({ "reservations": [reservation("active"), other] }),
     );
-    let ran = world.run(&["admin", "reservations", "show", "training"]);
+    let ran = world.run(&["admin", "reservation", "show", "training"]);
     assert!(
         ran.code == 2 && ran.err.contains("choose one with --project PROJECT"),
         "{ran:?}"
     );
-    let ran = world.run(&["admin", "reservations", "show", "nothing"]);
+    let ran = world.run(&["admin", "reservation", "show", "nothing"]);
     assert!(
-        ran.code == 3
-            && ran
-                .err
-                .contains("see: gpuaas admin reservations list --all"),
+        ran.code == 3 && ran.err.contains("see: gpuaas admin reservation list --all"),
         "{ran:?}"
     );
     let listed = format!("{path}?project_id={PROJECT}&include_ended=true&page_size=200");
@@ -236,7 +233,7 @@ fn an_operator_chooses_one_of_several_projects_and_lists_a_region() {
     world.get(&format!("{path}/{ID}"), reservation("active"));
     let show = [
         "admin",
-        "reservations",
+        "reservation",
         "show",
         "training",
         "--project",
@@ -255,9 +252,9 @@ fn an_operator_chooses_one_of_several_projects_and_lists_a_region() {
     let of_region = json!({ "reservations": [reservation("gathering")] });
     world.get(&format!("{path}?region_code=lab&page_size=200"), of_region);
     let ran = world
-        .run(&["admin", "reservations", "list", "--region", "lab"])
+        .run(&["admin", "reservation", "list", "--region", "lab"])
         .ok();
     assert!(ran.out.contains("gathering"), "{}", ran.out);
-    let refused = world.run(&["reservations", "list", "--region", "lab"]);
+    let refused = world.run(&["reservation", "list", "--region", "lab"]);
     assert_eq!(refused.code, 2, "a member's list has no such filter");
 }

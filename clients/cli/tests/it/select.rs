@@ -29,12 +29,12 @@ fn lists_are_filtered_and_ordered_by_the_api_and_say_that_nothing_matches() {
             "/api/v1/admin/queue".into(),
         ),
         (
-            &["reservations", "list"],
+            &["reservation", "list"],
             "reservations",
             "/api/v1/capacity-reservations".into(),
         ),
         (
-            &["admin", "reservations", "list"],
+            &["admin", "reservation", "list"],
             "reservations",
             "/api/v1/admin/capacity-reservations".into(),
         ),
@@ -89,16 +89,16 @@ fn lists_are_filtered_and_ordered_by_the_api_and_say_that_nothing_matches() {
             "/api/v1/admin/terminal-sessions".into(),
         ),
         (
-            &["health-events", "--project", PROJECT],
+            &["health-event", "list", "--project", PROJECT],
             "events",
             "/api/v1/health-events".into(),
         ),
         (
-            &["health-events", "--allocation", HOOK],
+            &["health-event", "list", "--allocation", HOOK],
             "events",
             "/api/v1/health-events".into(),
         ),
-        (&["slots", HOOK], "slots", slots.clone()),
+        (&["admin", "slot", "list", HOOK], "slots", slots.clone()),
         (
             &["certificate", HOOK],
             "certificates",
@@ -109,7 +109,7 @@ fn lists_are_filtered_and_ordered_by_the_api_and_say_that_nothing_matches() {
             "certificates",
             format!("{slots}/{HOOK}/wipe-certificates"),
         ),
-        (&["regions"], "regions", "/api/v1/regions".into()),
+        (&["region", "list"], "regions", "/api/v1/regions".into()),
         (
             &["admin", "region", "list"],
             "regions",
@@ -175,7 +175,7 @@ fn a_change_names_the_etag_that_was_read() {
     let sku = [
         "admin",
         "sku",
-        "put",
+        "set",
         "lab-slice",
         "--slot-class",
         "lab",
@@ -190,7 +190,7 @@ fn a_change_names_the_etag_that_was_read() {
     ];
     let changes: [(&[&str], &str, String); 8] = [
         (
-            &["admin", "region", "put", "eu"],
+            &["admin", "region", "set", "eu"],
             "PUT",
             "/api/v1/admin/regions/eu".into(),
         ),
@@ -204,7 +204,7 @@ fn a_change_names_the_etag_that_was_read() {
             &[
                 "admin",
                 "quota",
-                "put",
+                "set",
                 PROJECT,
                 "lab-slice",
                 "--max-gpus",
@@ -214,7 +214,7 @@ fn a_change_names_the_etag_that_was_read() {
             format!("{of_project}/quotas/lab-slice"),
         ),
         (
-            &["admin", "quota", "allocations", PROJECT, "--max", "1"],
+            &["admin", "quota", "set-allocations", PROJECT, "--max", "1"],
             "PUT",
             format!("{of_project}/allocation-limit"),
         ),
@@ -224,7 +224,7 @@ fn a_change_names_the_etag_that_was_read() {
             format!("{of_project}/priority"),
         ),
         (
-            &["admin", "reservations", "limit", PROJECT, "4"],
+            &["admin", "reservation", "limit", PROJECT, "4"],
             "PUT",
             format!("{of_project}/reservation-limit"),
         ),

@@ -118,7 +118,7 @@ fn a_person_signs_in_with_a_code_and_the_commands_after_it_need_no_token() {
     let mode = std::fs::metadata(file).expect("file").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 
-    run(&world, &["skus"]).ok();
+    run(&world, &["sku", "list"]).ok();
     assert_eq!(used(&world), ["Bearer acc3ss"]);
     let ran = run(&world, &["whoami"]).ok();
     for line in [
@@ -149,7 +149,7 @@ fn a_person_signs_in_with_a_code_and_the_commands_after_it_need_no_token() {
         revoked,
         ["client_id=cli&token=r3fresh&token_type_hint=refresh_token"]
     );
-    let ran = run(&world, &["skus"]);
+    let ran = run(&world, &["sku", "list"]);
     assert_eq!(ran.code, 4);
     assert!(ran.err.contains("gpuaas login"), "{}", ran.err);
     assert!(!contexts(&world).to_string().contains("r3fresh"));
@@ -166,7 +166,7 @@ fn a_token_that_ends_is_renewed_silently_and_once() {
     // several at once: who comes later takes what the first one got
     let children: Vec<_> = (0..6)
         .map(|_| {
-            let mut command = plain(&world, &["skus"]);
+            let mut command = plain(&world, &["sku", "list"]);
             command.stdout(std::process::Stdio::null());
             command.spawn().expect("starts")
         })
@@ -191,7 +191,7 @@ fn a_token_that_ends_is_renewed_silently_and_once() {
 fn a_sign_in_that_has_ended_says_what_to_do() {
     let world = provider([(200, granted("old", "first", 1)), refused("invalid_grant")]);
     login(&world).ok();
-    let ran = run(&world, &["skus"]);
+    let ran = run(&world, &["sku", "list"]);
     assert_eq!(ran.code, 4);
     assert!(
         ran.err.contains("your sign-in has ended") && ran.err.contains("gpuaas login"),
@@ -209,9 +209,9 @@ fn a_provider_that_is_away_for_a_moment_ends_no_sign_in() {
         (200, granted("new", "second", 3600)),
     ]);
     login(&world).ok();
-    let ran = run(&world, &["skus"]);
+    let ran = run(&world, &["sku", "list"]);
     assert!(ran.err.contains("answered with status 503"), "{}", ran.err);
-    run(&world, &["skus"]).ok();
+    run(&world, &["sku", "list"]).ok();
     assert_eq!(used(&world), ["Bearer new"]);
 }
 
@@ -349,17 +349,17 @@ fn a_token_that_is_given_wins_and_that_of_a_context_goes_nowhere_else() {
     .ok();
     write(&world.path("other"), "from-file");
     let other = world.path("other").display().to_string();
-    run(&world, &["skus", "--token-file", &other]).ok();
-    let from_environment = plain(&world, &["skus"])
+    run(&world, &["sku", "list", "--token-file", &other]).ok();
+    let from_environment = plain(&world, &["sku", "list"])
         .env("GPUAAS_TOKEN", "from-env")
         .output();
     Ran::from(from_environment.expect("runs")).ok();
     // the profile that the environment names has a token of its own
-    world.run(&["skus"]).ok();
-    world.run(&["skus", "--context", "work"]).ok();
+    world.run(&["sku", "list"]).ok();
+    world.run(&["sku", "list", "--context", "work"]).ok();
     let api = format!("api = \"{}\"\n", world.url());
     write(&world.path("profile.toml"), &api);
-    world.run(&["skus"]).ok();
+    world.run(&["sku", "list"]).ok();
     assert_eq!(
         used(&world),
         [
@@ -372,11 +372,18 @@ fn a_token_that_is_given_wins_and_that_of_a_context_goes_nowhere_else() {
     );
     let elsewhere = World::new();
     elsewhere.get(SKUS, json!({ "skus": [] }));
-    run(&world, &["skus", "--api", &elsewhere.url()]).ok();
+    run(&world, &["sku", "list", "--api", &elsewhere.url()]).ok();
     assert_eq!(used(&elsewhere), [""], "no token of another API");
     let ran = run(
         &world,
-        &["skus", "--api", &elsewhere.url(), "--context", "work"],
+        &[
+            "sku",
+            "list",
+            "--api",
+            &elsewhere.url(),
+            "--context",
+            "work",
+        ],
     );
     assert!(
         ran.code == 2 && ran.err.contains("the context work is for"),
@@ -394,8 +401,8 @@ fn contexts_are_listed_chosen_and_deleted() {
         run(&world, &["login", "--api", &world.url(), "--context", name]).ok();
     }
     run(&world, &["context", "use", "first"]).ok();
-    run(&world, &["skus"]).ok();
-    let second = plain(&world, &["skus"])
+    run(&world, &["sku", "list"]).ok();
+    let second = plain(&world, &["sku", "list"])
         .env("GPUAAS_CONTEXT", "second")
         .output();
     Ran::from(second.expect("runs")).ok();
@@ -406,12 +413,12 @@ fn contexts_are_listed_chosen_and_deleted() {
         "{ran:?}"
     );
     run(&world, &["context", "delete", "first"]).ok();
-    let ran = run(&world, &["skus"]);
+    let ran = run(&world, &["sku", "list"]);
     assert!(ran.code == 2 && ran.err.contains("gpuaas login"), "{ran:?}");
 
     let file = world.path(".config/gpuaas/contexts.json");
     std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o644)).expect("chmod");
-    let ran = run(&world, &["skus", "--context", "second"]);
+    let ran = run(&world, &["sku", "list", "--context", "second"]);
     assert!(
         ran.code == 1 && ran.err.contains("others may read it"),
         "{ran:?}"

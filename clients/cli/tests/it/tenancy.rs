@@ -352,10 +352,7 @@ fn operators_list_the_projects_of_all_organisations() {
 fn a_command_that_is_only_for_operators_is_found_where_it_is() {
     let world = world();
     for (typed, command) in [
-        (
-            &["node", "describe", "gpu-07"][..],
-            "gpuaas admin node describe",
-        ),
+        (&["node", "show", "gpu-07"][..], "gpuaas admin node show"),
         (&["principal", "list"], "gpuaas admin principal list"),
     ] {
         let ran = world.run(typed);

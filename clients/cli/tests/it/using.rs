@@ -18,7 +18,7 @@ fn a_region_is_closed_by_its_code_alone_and_keeps_its_name() {
     let close = [
         "admin",
         "region",
-        "put",
+        "set",
         "eu",
         "--disabled",
         "--reason",
@@ -29,16 +29,16 @@ fn a_region_is_closed_by_its_code_alone_and_keeps_its_name() {
         world.changes()[0].body,
         json!({ "display_name": "Europe", "unavailable_reason": "fire" })
     );
-    world.run(&["admin", "region", "put", "us"]).ok();
+    world.run(&["admin", "region", "set", "us"]).ok();
     assert_eq!(world.changes()[1].body["display_name"], "us");
     assert_eq!(world.changes()[1].body["enabled"], true, "a new region");
     // a closed region that is renamed stays closed, until somebody opens it
     let closed = json!({ "code": "eu", "display_name": "Europe", "enabled": false, "unavailable_reason": "fire" });
     world.get("/api/v1/regions", json!({ "regions": [closed] }));
-    let renamed = ["admin", "region", "put", "eu", "--name", "Europe 1"];
+    let renamed = ["admin", "region", "set", "eu", "--name", "Europe 1"];
     assert_eq!(world.run(&renamed).ok().out, "Region eu is disabled.\n");
     world
-        .run(&["admin", "region", "put", "eu", "--enabled"])
+        .run(&["admin", "region", "set", "eu", "--enabled"])
         .ok();
     let sent: Vec<_> = world.changes().into_iter().map(|s| s.body).collect();
     assert_eq!(
@@ -63,7 +63,7 @@ fn a_sku_that_is_put_again_without_a_name_keeps_its_name() {
             &format!("/api/v1/admin/skus/{code}"),
             [(200, json!({}))],
         );
-        let put = ["admin", "sku", "put", code, "--slot-class", "lab"];
+        let put = ["admin", "sku", "set", code, "--slot-class", "lab"];
         let flags = ["--gpu-counts", "1", "--profile", "p", "--vcpus", "1"];
         let command = [&put[..], &flags, &["--memory", "512"]].concat();
         world.run(&command).ok();
@@ -79,7 +79,7 @@ fn a_sku_stays_disabled_until_it_is_said_otherwise() {
     let put = [
         "admin",
         "sku",
-        "put",
+        "set",
         "s",
         "--slot-class",
         "lab",
@@ -113,7 +113,7 @@ fn a_sku_stays_disabled_until_it_is_said_otherwise() {
             world.changes().last().expect("sent").body["disabled"],
             becomes
         );
-        let listed = world.run(&["skus"]).ok().out;
+        let listed = world.run(&["sku", "list"]).ok().out;
         assert_eq!(listed.contains("not offered"), was, "{listed}");
     }
     let both = [&put[..], &["--enabled", "--disabled"]].concat();
@@ -133,7 +133,7 @@ fn a_ready_node_that_operators_keep_empty_is_not_schedulable() {
             "/api/v1/admin/node-placements",
             json!({ "nodes": [{ "node_id": NODE, "admin_state": state }] }),
         );
-        let ran = world.run(&["nodes"]).ok();
+        let ran = world.run(&["admin", "node", "list"]).ok();
         assert!(ran.out.contains(shown), "{state}: {}", ran.out);
 
         let node = format!("/api/v1/admin/nodes/{NODE}");
@@ -145,7 +145,7 @@ fn a_ready_node_that_operators_keep_empty_is_not_schedulable() {
         world.get(&format!("{node}/resource-slots"), json!({}));
         world.get(&format!("{node}/slice-topology/discovery"), json!({}));
         world.get(&format!("{node}/history"), json!({}));
-        let ran = world.run(&["admin", "node", "describe", NODE]).ok();
+        let ran = world.run(&["admin", "node", "show", NODE]).ok();
         let line = format!("{:<12} {}", "Schedulable", shown.trim());
         assert!(ran.out.lines().any(|one| one == line), "{}", ran.out);
     }

@@ -31,13 +31,13 @@ it.each<[string, ReactElement]>([
 ])("without a region %s shows what to do, and does not load forever", (_, view) => {
   const text = shown(view);
   expect(text).toContain("No region yet");
-  expect(text).toContain("gpuaas admin region put");
+  expect(text).toContain("gpuaas admin region set");
   expect(text).not.toContain("skeleton");
   expect(text).not.toContain("<form");
 });
 
 it("without a SKU there is nothing to reserve, and a message replaces the form", () => {
   const text = shown(<Reserve side="operator" />, [{ code: "a", enabled: true }]);
-  for (const line of ["No SKU is available", "gpuaas admin sku put"]) expect(text).toContain(line);
+  for (const line of ["No SKU is available", "gpuaas admin sku set"]) expect(text).toContain(line);
   expect(text).not.toContain("<form");
 });

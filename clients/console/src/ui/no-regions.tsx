@@ -5,7 +5,7 @@ import { Server } from "./icons";
 export function NoRegions() {
   return (
     <Empty icon={<Server size={28} />} title="No region yet">
-      An operator creates a region with <code>gpuaas admin region put</code> and registers nodes in it.
+      An operator creates a region with <code>gpuaas admin region set</code> and registers nodes in it.
     </Empty>
   );
 }

@@ -8,13 +8,13 @@ use gpuaas_proto::gpuaas::inventory::v1::{
     ResumeAgentRolloutRequest, RollbackAgentRolloutRequest,
 };
 
-use super::Session;
 use crate::api::Answer;
 use crate::commands::select::{Selected, SelectedOf};
 use crate::failure::Failure;
 use crate::node;
 use crate::output::{print_json, print_line, print_table, time, word};
 use crate::resolve::unique;
+use crate::session::Session;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {

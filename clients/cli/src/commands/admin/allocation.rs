@@ -4,12 +4,13 @@ use gpuaas_proto::gpuaas::allocation::v1::{
 };
 use jiff::Timestamp;
 
-use super::{Session, tenants};
+use super::tenants;
 use crate::allocation::{name_of, state_of};
 use crate::commands::placement;
 use crate::failure::Failure;
 use crate::node;
 use crate::output::{print_json, print_line, print_table, stamp, time, took, word};
+use crate::session::Session;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
@@ -121,7 +122,7 @@ async fn force_release(session: &Session, flags: &ForceRelease) -> Result<(), Fa
     }
     if !flags.dry_run && !released.slot_ids.is_empty() {
         say!(
-            "When the host is back, wipe its disks: gpuaas admin slots repair {node} SLOT --reason TEXT"
+            "When the host is back, wipe its disks: gpuaas admin slot repair {node} SLOT --reason TEXT"
         );
     }
     Ok(())

@@ -1,9 +1,10 @@
 //! The audit trail, and the audit of the ledger.
 use gpuaas_proto::gpuaas::scheduler::v1::{AuditLedgerRequest, LedgerInvariant};
 
-use super::{Session, trail};
+use super::trail;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table};
+use crate::session::Session;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {

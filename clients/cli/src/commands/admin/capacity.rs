@@ -1,9 +1,9 @@
 //! The fleet's capacity over time.
 use gpuaas_proto::gpuaas::scheduler::v1::{CapacityBucket, ListCapacityHistoryRequest};
 
-use super::Session;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, stamp, time};
+use crate::session::Session;
 
 /// Width of the drawn bar, in characters.
 const BAR: f64 = 20.0;

@@ -18,19 +18,19 @@ use gpuaas_proto::gpuaas::scheduler::v1::{
 use gpuaas_proto::json::{Enumeration as _, to_json};
 use serde_json::Value;
 
-use super::{Session, done};
 use crate::api::Answer;
 use crate::commands::select::{Read, Selected, SelectedOf};
 use crate::commands::{catalog as listed, catalog::print_images};
 use crate::failure::Failure;
 use crate::output::{aligned, parse_money, print_json, print_table, time, word};
+use crate::session::{Session, done};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Region {
     /// List the regions.
     List(SelectedOf<ListRegionsRequest>),
     /// Create a region, or change the given attributes.
-    Put {
+    Set {
         /// A DNS label.
         code: String,
         /// Display name [default: unchanged; for a new region its code].
@@ -49,7 +49,7 @@ pub enum Region {
         read: Read,
     },
     /// Delete a region that was created by mistake. A region that ever had a node in service, an allocation or a capacity
-    /// reservation cannot be deleted: disable it with put --disabled.
+    /// reservation cannot be deleted: disable it with set --disabled.
     Delete {
         /// Its code.
         code: String,
@@ -74,7 +74,7 @@ pub async fn region(session: &Session, command: Region) -> Result<(), Failure> {
             done(session, &answer.json, &format!("Region {code} is deleted."));
             return Ok(());
         }
-        Region::Put {
+        Region::Set {
             code,
             name,
             disabled,
@@ -124,7 +124,7 @@ pub enum Sku {
     /// List the SKUs, with those that have no price yet.
     List(SelectedOf<ListSkusRequest>),
     /// Create or replace a SKU.
-    Put(SkuFlags),
+    Set(SkuFlags),
 }
 
 #[derive(Debug, clap::Args)]
@@ -168,7 +168,7 @@ pub struct SkuFlags {
 
 pub async fn sku(session: &Session, command: Sku) -> Result<(), Failure> {
     let flags = match command {
-        Sku::Put(flags) => flags,
+        Sku::Set(flags) => flags,
         Sku::List(selected) => return listed::skus(session, &selected).await,
     };
     // as it is, so that a change in a hurry does not lose the rest of it
@@ -221,11 +221,11 @@ fn still_reserved(reserved_gpus: u32) -> String {
     match reserved_gpus {
         0 => String::new(),
         1 => {
-            " Capacity reservations hold 1 GPU of it until they end: gpuaas admin reservations list"
+            " Capacity reservations hold 1 GPU of it until they end: gpuaas admin reservation list"
                 .to_owned()
         }
         gpus => format!(
-            " Capacity reservations hold {gpus} GPUs of it until they end: gpuaas admin reservations list"
+            " Capacity reservations hold {gpus} GPUs of it until they end: gpuaas admin reservation list"
         ),
     }
 }

@@ -5,13 +5,13 @@ use gpuaas_proto::gpuaas::allocation::v1::ListSlotWipeCertificatesRequest;
 use gpuaas_wipe_certificate::{Statement, verify};
 use serde_json::json;
 
-use super::Session;
 use super::slots::SlotRef;
 use crate::commands::certificate::{Save, show};
 use crate::commands::select::{Selected, SelectedOf};
 use crate::failure::Failure;
 use crate::formats;
 use crate::output::{print_json, print_line, size, time};
+use crate::session::Session;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {

@@ -5,12 +5,12 @@ use gpuaas_proto::gpuaas::allocation::v1::{
 };
 use gpuaas_proto::gpuaas::common::v1::GuestMetricsState;
 
-use super::Session;
 use crate::api::Answer;
 use crate::commands::select::Selected;
 use crate::failure::Failure;
 use crate::node;
 use crate::output::{print_json, print_table, time, word};
+use crate::session::Session;
 
 fn ledger(row: &Row) -> String {
     let claims = if row.has_claims { "" } else { ", no claims" };
@@ -157,8 +157,8 @@ fn print_differences(node: &str, differences: Vec<NodeDifference>) {
         ["SLOT", "OF", "SINCE", "VERDICT", "REPAIR", "DETAIL"],
         rows.collect(),
     );
-    if let Some(slot) = slot {
-        say!("Repair a slot, for example: gpuaas admin slots repair {node} {slot} --reason WHY");
+    if let Some(slot) = can_repair {
+        say!("Repair a slot, for example: gpuaas admin slot repair {node} {slot} --reason WHY");
     }
     if let Some(id) = partition {
         say!(

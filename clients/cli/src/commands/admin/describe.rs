@@ -1,4 +1,4 @@
-//! `admin node describe`: one node with its checks, slots, devices and history.
+//! `admin node show`: one node with its checks, slots, devices and history.
 use gpuaas_proto::gpuaas::common::v1::{Evidence, EvidenceStatus};
 use gpuaas_proto::gpuaas::inventory::v1::{
     ComparisonState, GetNodeRequest, GetTopologyDiscoveryRequest, ListNodeHistoryRequest,
@@ -8,14 +8,14 @@ use gpuaas_proto::gpuaas::inventory::v1::{
 use gpuaas_proto::gpuaas::scheduler::v1::{GetNodePlacementRequest, NodePlacement};
 use serde_json::json;
 
-use super::Session;
 use super::devices::{owners, print_devices};
 use super::lifecycle::by;
+use super::nodes::{admin_state, print_slots};
 use crate::api::Answer;
-use crate::commands::nodes::{admin_state, print_slots};
 use crate::failure::Failure;
 use crate::node;
 use crate::output::{age, print_json, print_line, print_table, time, word};
+use crate::session::Session;
 
 /// Shows all that is known of a node.
 ///

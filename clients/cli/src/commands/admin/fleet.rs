@@ -3,11 +3,11 @@ use gpuaas_proto::gpuaas::scheduler::v1::{
     FleetCounts, FleetNode, GetFleetCountsRequest, ListFleetNodesRequest,
 };
 
-use super::Session;
 use crate::commands::select::SelectedOf;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, word};
 use crate::project;
+use crate::session::Session;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {

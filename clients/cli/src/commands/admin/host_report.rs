@@ -10,13 +10,13 @@ use gpuaas_proto::gpuaas::inventory::v1::{
 };
 use serde_json::{Value, json};
 
-use super::{Session, done};
 use crate::api::Answer;
 use crate::commands::select::{Selected, SelectedOf};
 use crate::failure::Failure;
 use crate::node;
 use crate::output::{print_json, print_line, print_table, time};
 use crate::resolve::unique;
+use crate::session::{Session, done};
 
 /// Most bytes that the API takes.
 const MAX_BYTES: u64 = 256 << 10;

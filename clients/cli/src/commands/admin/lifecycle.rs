@@ -4,11 +4,11 @@ use gpuaas_proto::gpuaas::inventory::v1::{
     RetireNodeRequest, RetireResourceSlotRequest, UpdateNodeRequest,
 };
 
-use super::{Session, done};
 use crate::commands::select::Selected;
 use crate::failure::Failure;
 use crate::node;
 use crate::output::{print_json, print_table, time};
+use crate::session::{Session, done};
 
 #[derive(Debug, clap::Args)]
 pub struct UpdateFlags {

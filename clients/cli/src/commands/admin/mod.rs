@@ -13,6 +13,7 @@ mod host_report;
 pub mod lifecycle;
 pub mod node;
 pub mod node_health;
+mod nodes;
 mod organisations;
 pub mod placement;
 mod plans;
@@ -26,13 +27,9 @@ mod slots;
 mod tenants;
 pub mod trail;
 
-use super::{Session, done, terminal_sessions};
+use super::terminal_sessions;
 use crate::failure::Failure;
-pub(crate) use trail::moment;
-
-/// Help of an argument that is a project.
-const PROJECT_HELP: &str = "Project: its name, or its id, a UUID; see: gpuaas admin project list";
-
+use crate::session::Session;
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     /// Regions.
@@ -61,7 +58,7 @@ pub enum Command {
     Fleet(fleet::Command),
     /// Slots of a node.
     #[command(subcommand)]
-    Slots(slots::Command),
+    Slot(slots::Command),
     /// Show used and free capacity over time.
     Capacity(capacity::Flags),
     /// Find the fewest moves that let more launches of a size fit. A simulation; nothing is moved.
@@ -78,7 +75,7 @@ pub enum Command {
     Queue(queue::Command),
     /// Capacity reservations of all projects.
     #[command(subcommand)]
-    Reservations(reservations::Command),
+    Reservation(reservations::Command),
     /// Wipe certificates of slots' disks.
     #[command(subcommand)]
     Certificate(certificate::Command),
@@ -120,10 +117,10 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Node(command) => node::run(session, command).await,
         Command::AgentRollout(command) => agent_rollout::run(session, command).await,
         Command::Fleet(command) => fleet::run(session, command).await,
-        Command::Slots(command) => slots::run(session, command).await,
+        Command::Slot(command) => slots::run(session, command).await,
         Command::Allocation(command) => allocation::run(session, command).await,
         Command::Queue(command) => queue::run(session, command).await,
-        Command::Reservations(command) => reservations::run(session, command).await,
+        Command::Reservation(command) => reservations::run(session, command).await,
         Command::Certificate(command) => certificate::run(session, command).await,
         Command::Principal(command) => principals::run(session, command).await,
         Command::Organisation(command) => organisations::run(session, command).await,

@@ -12,20 +12,21 @@ use gpuaas_proto::gpuaas::inventory::v1::{
 };
 use serde_json::{Value, json};
 
+use super::nodes;
 use super::placement::{self, Verb};
-use super::{Session, comparison, describe, done, host_report, lifecycle, node_health, plans};
+use super::{comparison, describe, host_report, lifecycle, node_health, plans};
 use crate::api::Answer;
-use crate::commands::nodes;
 use crate::commands::select::SelectedOf;
 use crate::failure::Failure;
 use crate::node;
 use crate::output::{print_json, print_table, word};
+use crate::session::{Session, done};
 
 const POLL: Duration = Duration::from_millis(500);
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
-    /// List the nodes with their health, and find them; the same as `gpuaas nodes`.
+    /// List the nodes with their health, and find them.
     List(nodes::NodeFlags),
     /// Register a node. Then its agent enrols with a token.
     Create {
@@ -140,8 +141,8 @@ pub enum Command {
         #[arg(required = true, num_args = 1..=32)]
         nodes: Vec<String>,
     },
-    /// Describe a node: its checks with their remedies, slots, devices, and differences from the approval.
-    Describe {
+    /// Show a node: its checks with their remedies, slots, devices, and differences from the approval.
+    Show {
         /// Id, unique prefix of it, or hostname.
         node: String,
     },
@@ -224,7 +225,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::BreakFix(command) => node_health::break_fix(session, command).await,
         Command::Finding(command) => node_health::finding(session, command).await,
         Command::EvacuationPlan { nodes } => plans::evacuation(session, &nodes).await,
-        Command::Describe { node } => describe::run(session, &node).await,
+        Command::Show { node } => describe::run(session, &node).await,
         Command::Compare { node, selected } => comparison::run(session, &node, &selected).await,
         Command::Report(command) => host_report::run(session, command).await,
         Command::Repair(flags) => comparison::repair(session, &flags).await,
@@ -371,6 +372,6 @@ fn show_discovery(session: &Session, answer: &Answer<TopologyDiscovery>, node: &
             ]
         });
         print_table(["INDEX", "CLASS", "STATE", "DISK WIPE"], rows.collect());
-        say!("Approve the candidates: gpuaas admin slots approve {node} --all");
+        say!("Approve the candidates: gpuaas admin slot approve {node} --all");
     }
 }

@@ -6,11 +6,11 @@ use gpuaas_proto::gpuaas::scheduler::v1::{
 };
 use gpuaas_proto::json::Enumeration as _;
 
-use super::{Session, done};
 use crate::commands::select::SelectedOf;
 use crate::failure::Failure;
 use crate::node;
 use crate::output::{print_json, print_table, time, word};
+use crate::session::{Session, done};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum BreakFixCommand {

@@ -7,11 +7,11 @@ use gpuaas_proto::gpuaas::identity::v1::{
 };
 use gpuaas_proto::json::Enumeration as _;
 
-use super::{Session, done};
 use crate::commands::select::{Selected, SelectedOf};
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, time, word};
 use crate::resolve::unique_or_near;
+use crate::session::{Session, done};
 
 const LIST: &str = "gpuaas admin organisation list";
 /// Words of states.
@@ -28,8 +28,7 @@ pub enum Command {
         selected: SelectedOf<ListAllOrganisationsRequest>,
     },
     /// Show an organisation and its projects.
-    #[command(visible_alias = "show")]
-    Describe {
+    Show {
         /// Slug, id, or unique prefix of the id.
         organisation: String,
     },
@@ -71,7 +70,7 @@ pub struct Change {
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
         Command::List { state, selected } => list(session, state, &selected).await,
-        Command::Describe { organisation } => describe(session, &organisation).await,
+        Command::Show { organisation } => show(session, &organisation).await,
         Command::Create { slug, name, owner } => {
             let request = CreateOrganisationRequest {
                 slug: slug.clone(),
@@ -175,7 +174,7 @@ async fn list(
     Ok(())
 }
 
-async fn describe(session: &Session, given: &str) -> Result<(), Failure> {
+async fn show(session: &Session, given: &str) -> Result<(), Failure> {
     let id = resolve(session, given).await?;
     let request = GetOrganisationRequest {
         organisation_id: id.clone(),

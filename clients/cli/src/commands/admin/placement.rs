@@ -10,14 +10,13 @@ use gpuaas_proto::gpuaas::scheduler::v1::{
 };
 
 use super::plans::slots_text;
-use super::{Session, done};
 use crate::allocation;
 use crate::api::Answer;
-use crate::commands::Side;
 use crate::commands::explain::{self, print_explanation};
 use crate::failure::Failure;
 use crate::node;
 use crate::output::{print_json, print_table};
+use crate::session::{Session, Side, done};
 
 /// Maximum nodes of one explanation.
 const MAX_NODES: i32 = 500;
@@ -129,7 +128,7 @@ pub async fn change(
 async fn left(session: &Session, id: &str, node: &NodePlacement) -> Result<String, Failure> {
     if node.live_allocations == 0 {
         return Ok(format!(
-            "0 allocations and {} claim(s) left; see: gpuaas slots {}",
+            "0 allocations and {} claim(s) left; see: gpuaas admin slot list {}",
             node.live_claims, node.hostname
         ));
     }

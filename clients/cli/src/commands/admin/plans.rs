@@ -8,12 +8,12 @@ use gpuaas_proto::gpuaas::scheduler::v1::{
 };
 use jiff::Timestamp;
 
-use super::Session;
 use crate::commands::explain;
 use crate::failure::Failure;
 use crate::node;
 use crate::output::{Moment, duration, print_json, print_table};
 use crate::project;
+use crate::session::Session;
 
 #[derive(Debug, clap::Args)]
 pub struct Defragmentation {

@@ -7,12 +7,12 @@ use gpuaas_proto::gpuaas::identity::v1::{
 };
 use gpuaas_proto::json::Enumeration as _;
 
-use super::{Session, done};
 use crate::api::Answer;
 use crate::commands::select::SelectedOf;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, time, word};
 use crate::resolve::unique;
+use crate::session::{Session, done};
 
 const LIST: &str = "gpuaas admin principal list";
 const KINDS: [&str; 2] = ["user", "service-account"];
@@ -37,8 +37,7 @@ pub enum Command {
         selected: SelectedOf<ListPrincipalsRequest>,
     },
     /// Show one principal.
-    #[command(visible_alias = "show")]
-    Describe {
+    Show {
         /// Name, id, or unique prefix of the id.
         principal: String,
     },
@@ -109,11 +108,11 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             let found = session.api.call_all_pages(&request, "principals").await?;
             list(session, found);
         }
-        Command::Describe { principal } => {
+        Command::Show { principal } => {
             let request = GetPrincipalRequest {
                 principal_id: resolve(session, &principal).await?,
             };
-            describe(session, session.api.call(&request).await?);
+            show(session, session.api.call(&request).await?);
         }
         Command::Create {
             name,
@@ -228,7 +227,7 @@ fn list(session: &Session, found: Answer<ListPrincipalsResponse>) {
     print_table(head, rows.collect());
 }
 
-fn describe(session: &Session, answer: Answer<Principal>) {
+fn show(session: &Session, answer: Answer<Principal>) {
     if session.json() {
         print_json(&answer.json);
         return;

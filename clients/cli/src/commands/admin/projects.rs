@@ -3,11 +3,11 @@ use gpuaas_proto::call::IdentityAdminListProjects;
 use gpuaas_proto::gpuaas::identity::v1::{ListProjectsRequest, TenantState};
 use gpuaas_proto::json::Enumeration as _;
 
-use super::Session;
 use super::organisations::{self, STATES};
 use crate::commands::select::SelectedOf;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, time, word};
+use crate::session::Session;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {

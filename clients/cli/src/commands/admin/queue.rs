@@ -7,7 +7,6 @@ use gpuaas_proto::gpuaas::scheduler::v1::{
 };
 use serde_json::{Value, json};
 
-use super::{PROJECT_HELP, Session, done};
 use crate::commands::catalog;
 use crate::commands::select::{Read, Selected, SelectedOf};
 use crate::failure::Failure;
@@ -15,6 +14,8 @@ use crate::node::{self, hostname_of};
 use crate::output::{print_json, print_table, time, word};
 use crate::owners;
 use crate::project;
+use crate::project::PROJECT_HELP;
+use crate::session::{Session, done};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {

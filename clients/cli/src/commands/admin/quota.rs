@@ -4,24 +4,25 @@ use gpuaas_proto::gpuaas::scheduler::v1::{
 };
 use serde_json::json;
 
-use super::{PROJECT_HELP, Session, done};
 use crate::commands::quotas;
 use crate::commands::select::Read;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table};
 use crate::project;
+use crate::project::PROJECT_HELP;
+use crate::session::{Session, done};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     /// List the quotas of all projects and their use.
     List,
     /// Show the quotas of a project and their use.
-    Get {
+    Show {
         #[arg(help = PROJECT_HELP)]
         project: String,
     },
     /// Set the GPU quota of a project for a SKU.
-    Put {
+    Set {
         #[arg(help = PROJECT_HELP)]
         project: String,
         /// The SKU.
@@ -33,7 +34,7 @@ pub enum Command {
         read: Read,
     },
     /// Set the allocation quota of a project, over all SKUs.
-    Allocations {
+    SetAllocations {
         #[arg(help = PROJECT_HELP)]
         project: String,
         /// Maximum allocations; 0 allows none.
@@ -51,14 +52,14 @@ pub enum Command {
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
         Command::List => list(session).await,
-        Command::Get { project } => {
+        Command::Show { project } => {
             let request = GetProjectQuotasRequest {
                 project_id: project::id(&session.api, &project).await?,
             };
             quotas::show(session, session.api.call(&request).await?);
             Ok(())
         }
-        Command::Put {
+        Command::Set {
             project,
             sku,
             max_gpus,
@@ -78,7 +79,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             done(session, &answer.json, &sentence);
             Ok(())
         }
-        Command::Allocations { project, max, read } => {
+        Command::SetAllocations { project, max, read } => {
             let request = PutProjectAllocationLimitRequest {
                 project_id: project::id(&session.api, &project).await?,
                 max_allocations: max,
@@ -110,7 +111,7 @@ async fn list(session: &Session) -> Result<(), Failure> {
     }
     if projects.len() > MOST_PROJECTS {
         note!(
-            "Only the first {MOST_PROJECTS} of {} projects are listed. One of the others: gpuaas admin quota get PROJECT",
+            "Only the first {MOST_PROJECTS} of {} projects are listed. One of the others: gpuaas admin quota show PROJECT",
             projects.len()
         );
     }

@@ -3,11 +3,12 @@ use gpuaas_proto::gpuaas::scheduler::v1::{
     GetProjectReservationLimitRequest, PutProjectReservationLimitRequest,
 };
 
-use super::{PROJECT_HELP, Session, done};
+use crate::commands::reservations;
 use crate::commands::select::Read;
-use crate::commands::{Side, reservations};
 use crate::failure::Failure;
 use crate::project;
+use crate::project::PROJECT_HELP;
+use crate::session::{Session, Side, done};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {

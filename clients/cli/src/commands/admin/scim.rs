@@ -2,8 +2,9 @@
 use gpuaas_proto::gpuaas::identity::v1::{PutScimSettingsRequest, ScimSubjectAttribute};
 use gpuaas_proto::json::Enumeration as _;
 
-use super::{Session, done, organisations};
+use super::organisations;
 use crate::failure::Failure;
+use crate::session::{Session, done};
 use crate::suggest;
 
 #[derive(Debug, clap::Subcommand)]

@@ -8,13 +8,14 @@ use gpuaas_proto::gpuaas::inventory::v1::{
     GetTopologyDiscoveryRequest, ListResourceSlotHistoryRequest, SlotChoice, TopologyDiscovery,
 };
 
-use super::{Session, done, lifecycle};
+use super::lifecycle;
+use super::nodes::{self, print_slots};
 use crate::commands::admin::node::wipe_policies;
-use crate::commands::nodes::print_slots;
 use crate::commands::select::SelectedOf;
 use crate::failure::Failure;
 use crate::node;
 use crate::output::word;
+use crate::session::{Session, done};
 
 const POLL: Duration = Duration::from_millis(500);
 
@@ -100,6 +101,8 @@ impl Choices {
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
+    /// List the slots of a node.
+    List(nodes::SlotFlags),
     /// Approve candidates of the latest discovery as slots, all or none.
     Approve {
         /// Id, unique prefix of it, or hostname.
@@ -193,6 +196,7 @@ impl SlotRef {
 
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
+        Command::List(flags) => nodes::slots(session, &flags).await,
         Command::Approve {
             node,
             index,
@@ -340,7 +344,10 @@ async fn repair(
                 let sentence = if state == "done" {
                     format!("Slot {} is {status} and {health}.", given.name())
                 } else {
-                    format!("The repair is {state}. See: gpuaas slots {}", given.node)
+                    format!(
+                        "The repair is {state}. See: gpuaas admin slot list {}",
+                        given.node
+                    )
                 };
                 done(session, &answer.json, &sentence);
                 return Ok(());

@@ -6,7 +6,6 @@ use gpuaas_proto::gpuaas::allocation::v1::{
 use gpuaas_proto::json::Enumeration as _;
 use serde_json::{Value, json};
 
-use super::Session;
 use crate::allocation::{label_of, name_of, state_text, status_text};
 use crate::commands::select::SelectedOf;
 use crate::failure::Failure;
@@ -14,6 +13,7 @@ use crate::node;
 use crate::output::{print_json, print_table, time};
 use crate::project;
 use crate::resolve::unique_or_near;
+use crate::session::Session;
 
 /// States that a list can be narrowed to.
 const STATES: [&str; 7] = [

@@ -7,18 +7,16 @@ use gpuaas_proto::gpuaas::audit::v1::{
     AuditOutcome, ExportAuditRecordsRequest, ListAuditChainsRequest, ListAuditRecordsRequest,
 };
 use jiff::Timestamp;
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use super::Session;
 use crate::audit_chain::{Chain, Expected, Place, Verified};
-use crate::commands::activity::Outcome;
+use crate::commands::activity::{Outcome, moment};
 use crate::commands::select::SelectedOf;
 use crate::failure::Failure;
 use crate::fit::short;
 use crate::formats;
 use crate::output::{print_json, print_table, stamp, time, word};
+use crate::session::Session;
 
 /// Most records of a page.
 const PAGE: usize = 500;
@@ -90,20 +88,6 @@ impl VerifyFlags {
     pub fn is_of_file(&self) -> bool {
         self.file.is_some()
     }
-}
-
-/// A time of day, a date or a moment; without a zone, in the user's.
-///
-/// # Errors
-/// It is none.
-pub fn moment(text: &str) -> Result<Timestamp, String> {
-    if let Ok(moment) = text.parse::<Timestamp>() {
-        return Ok(moment);
-    }
-    let rule = "must be a time, for example 2026-01-31 or 2026-01-31T12:00:00Z";
-    let local: DateTime = text.parse().map_err(|_| rule.to_owned())?;
-    let zoned = local.to_zoned(TimeZone::system());
-    zoned.map(|at| at.timestamp()).map_err(|_| rule.to_owned())
 }
 
 pub async fn list(session: &Session, flags: ListFlags) -> Result<(), Failure> {

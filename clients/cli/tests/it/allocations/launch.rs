@@ -187,7 +187,7 @@ fn a_refusal_is_not_retried_and_names_field_rule_and_request() {
     assert_eq!(
         ran.err,
         "error: --gpus: must be one of 1, 2.\n  --image: is not active\n  \
-         advice:  List the SKUs: gpuaas skus\n  reason:  GPU_COUNT_NOT_ALLOWED\n  request: req-1\n"
+         advice:  List the SKUs: gpuaas sku list\n  reason:  GPU_COUNT_NOT_ALLOWED\n  request: req-1\n"
     );
     assert_eq!(world.changes().len(), 1);
     let ran = world.run(&[&arguments[..], &["--output", "json"]].concat());

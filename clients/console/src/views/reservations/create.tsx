@@ -199,7 +199,7 @@ export default function Reserve({ side }: { side: Side }) {
         {(skus, regions, images, availability, limits, guardrails) => {
           if (limits && !limits.max_reserved_gpus) return <NoLimit />;
           if (regions.length === 0) return <NoRegions />;
-          if (skus.length === 0) return <Empty title="No SKU is available">Reservations need a SKU. An operator creates one with <code>gpuaas admin sku put</code>.</Empty>;
+          if (skus.length === 0) return <Empty title="No SKU is available">Reservations need a SKU. An operator creates one with <code>gpuaas admin sku set</code>.</Empty>;
           return <Form side={side} skus={skus} regions={regions} opening={{ skus, images, availability }} guardrails={guardrails} />;
         }}
       </Loaded>

@@ -1,4 +1,4 @@
-//! `nodes` and `slots`: the fleet as an administrator sees it.
+//! `admin node list` and `admin slot list`: the fleet as an administrator sees it.
 use std::collections::HashMap;
 
 use gpuaas_proto::gpuaas::allocation::v1::GetSlotRepairRequest;
@@ -10,15 +10,15 @@ use gpuaas_proto::gpuaas::inventory::v1::{
 use gpuaas_proto::gpuaas::scheduler::v1::NodePlacement;
 use serde_json::Value;
 
-use super::Session;
-use super::admin::placement;
-use super::select::SelectedOf;
+use super::placement;
 use crate::api::Answer;
+use crate::commands::select::SelectedOf;
 use crate::failure::Failure;
 use crate::fit::short;
 use crate::node::{self, drift_text, is_first_wipe, is_wiped, out_of_service};
 use crate::output::{print_json, print_table, time, word};
 use crate::owners;
+use crate::session::Session;
 
 #[derive(Debug, clap::Args)]
 pub struct NodeFlags {
@@ -119,7 +119,7 @@ fn health_text(nodes: &[Placed]) -> String {
     format!("{} node{plural}: {}.", nodes.len(), counts.join(", "))
 }
 
-/// `nodes`.
+/// `admin node list`.
 ///
 /// # Errors
 /// See [`Failure`].
@@ -241,7 +241,7 @@ pub struct SlotFlags {
     selected: SelectedOf<ListResourceSlotsRequest>,
 }
 
-/// `slots`.
+/// `admin slot list`.
 ///
 /// # Errors
 /// See [`Failure`].
