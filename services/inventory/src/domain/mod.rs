@@ -3,6 +3,7 @@ pub mod approval;
 pub mod bindings;
 pub mod choice;
 pub mod comparison;
+pub mod history;
 pub mod host_report;
 pub mod life;
 pub mod names;
