@@ -6,11 +6,12 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 tier=${1:?usage: test.sh quick|host|chaos}
 begun=$SECONDS
-times=""
+times="" memory=""
 
 # Prints the times also when a part fails.
 report() {
     local status=$?
+    [ -z "$memory" ] || rm -rf "$memory"
     printf '\n%s' "$times"
     printf '%6d s  in all\n' $((SECONDS - begun))
     [ $status = 0 ] || echo "the test run failed"
@@ -24,6 +25,19 @@ part() {
     "$@" || status=$?
     times+=$(printf '%6d s  %s' $((SECONDS - before)) "$name")$'\n'
     return $status
+}
+
+# Temporary files of the tests lie in memory where 4 GiB are free there: ext4 takes long to make a file where many were just
+# removed, and the tests make and remove hundreds of thousands.
+in_memory() {
+    local free
+    free=$(df --output=avail -k /dev/shm 2> /dev/null | tail -n 1) || free=0
+    if [ "${free:-0}" -ge 4194304 ]; then
+        memory=$(mktemp -d /dev/shm/gpuaas-temporary.XXXXXX)
+        chmod 755 "$memory"
+        local -x TMPDIR=$memory
+    fi
+    "$@"
 }
 
 console() { (cd clients/console && npm run --silent test -- --reporter dot); }
@@ -83,7 +97,7 @@ with_other_programs() {
 case $tier in
 quick)
     part "build of the tests" cargo nextest run --workspace --cargo-quiet --no-run
-    part "units, databases, services" cargo nextest run --workspace -E 'not package(gpuaas-tests) | kind(lib)'
+    part "units, databases, services" in_memory cargo nextest run --workspace -E 'not package(gpuaas-tests) | kind(lib)'
     part "the system with one VM; beside it the units of console and SDKs" vm_and_clients
     echo "left out: every other test with a VM (make test-host); every kill with a VM, long random runs and the release" \
         "build (make test-chaos)"

@@ -13,6 +13,7 @@ use crate::guest::{command, login};
 use crate::host::recording::Recording;
 use crate::host::{secrets, units};
 use crate::image::{clone, registry};
+use crate::network::{ports, probe};
 use crate::parity::line;
 use crate::prepare::{storage, systemd};
 use crate::telemetry::report;
@@ -20,7 +21,6 @@ use crate::topology::packet::frames;
 use crate::topology::{disk_details, in_use, machine, nat, neighbors, network, pci, platform};
 use crate::update::files;
 use crate::vm::disk_sources;
-use crate::wire::{ports, probe};
 
 const DEFAULT_COUNT: u64 = 3000;
 

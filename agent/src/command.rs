@@ -19,6 +19,7 @@ use crate::ingress;
 use crate::journal::Journal;
 use crate::leftovers;
 use crate::metadata;
+use crate::network;
 use crate::node::Node;
 use crate::operation::Runner;
 use crate::parity;
@@ -32,7 +33,6 @@ use crate::telemetry;
 use crate::topology::readiness;
 use crate::update;
 use crate::validate;
-use crate::wire;
 
 /// Longest wait for threads at the end.
 const SHUTDOWN: Duration = Duration::from_secs(2);
@@ -276,7 +276,7 @@ async fn serve(common: CommonSettings, own: Settings) -> anyhow::Result<()> {
         async move { gpu_fabric::run(&node, gpu_fabric::INTERVAL, shutdown).await }
     });
     // Before anything that needs the control plane: what was begun goes on without it.
-    if let Err(error) = node.wire.put().await {
+    if let Err(error) = node.network_rules.put().await {
         // nothing is started before it works, and it is tried again
         tracing::error!(%error, "cannot put the rules of the guests' network in force");
     }
@@ -287,7 +287,7 @@ async fn serve(common: CommonSettings, own: Settings) -> anyhow::Result<()> {
     let server = server(&context, &node, runner).run(shutdown.clone());
     let heartbeat = enrol::heartbeat(&node, &context, shutdown.clone());
     let certificate = enrol::keep_certificate(&node, &context, shutdown.clone());
-    let rules = wire::watch(&node.wire, &context.meter, shutdown.clone());
+    let rules = network::watch(&node.network_rules, &context.meter, shutdown.clone());
     let retention = retention::run(
         &node.journal,
         node.settings.journal.retention(),
@@ -304,7 +304,7 @@ async fn serve(common: CommonSettings, own: Settings) -> anyhow::Result<()> {
     );
     telemetry::metrics::show(&context.meter, &node.telemetry);
     let measured = telemetry::run(&node, shutdown.clone());
-    let (served, heartbeats, kept, (), (), (), settled, (), (), (), ()) = tokio::join!(
+    let (served, heartbeats, kept, (), (), (), fabric, (), (), (), ()) = tokio::join!(
         async {
             let outcome = server.await;
             shutdown.cancel();
@@ -327,7 +327,7 @@ async fn serve(common: CommonSettings, own: Settings) -> anyhow::Result<()> {
         measured
     );
     tracing::info!("stop");
-    served.and(heartbeats).and(kept).and(Ok(settled?))
+    served.and(heartbeats).and(kept).and(Ok(fabric?))
 }
 
 /// The report as JSON with the contract's own names.

@@ -1,5 +1,5 @@
 //! Ingress mappings of a host (J-13, L-16): ports of one public address, which the operator gave to the platform, that lead to
-//! ports of VMs. The control plane says which; the journal remembers it, and the module `wire` makes rules of it.
+//! ports of VMs. The control plane says which; the journal remembers it, and the module `network` makes rules of it.
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 

@@ -21,6 +21,7 @@ use crate::ids::{AllocationId, VmName};
 use crate::image::ImageCache;
 use crate::image::registry::Registry;
 use crate::journal::Journal;
+use crate::network::NetworkRules;
 use crate::prepare::machine::{Kernel, Sysfs};
 use crate::serial::SerialLogs;
 use crate::settings::{NvmeAttachment, Settings};
@@ -31,7 +32,6 @@ use crate::topology::readiness::{DiskHealths, KvmProof};
 use crate::update::Updates;
 use crate::vm::Hypervisor;
 use crate::wall_clock::{now_ms, timestamp};
-use crate::wire::Wire;
 
 /// The parts of one agent.
 pub struct Node {
@@ -56,7 +56,7 @@ pub struct Node {
     /// dnsmasq.
     pub dhcp: Dhcp,
     /// The rules that isolate guests.
-    pub wire: Wire,
+    pub network_rules: NetworkRules,
     /// The NVSwitch partitions of the GPUs; none where there is no Fabric Manager.
     pub gpu_fabric: Option<GpuFabric>,
     /// Packets that this host sends itself as a guest would.
@@ -122,7 +122,7 @@ impl Node {
             Registry::new(&registry_ca),
         );
         let relay = RelayKey::load_or_create(&settings.relay.key_file)?;
-        let wire = Wire::new(&settings, root.is_live(), Arc::clone(&journal));
+        let network_rules = NetworkRules::new(&settings, root.is_live(), Arc::clone(&journal));
         let serial = SerialLogs::new(
             settings.state_dir.join("serial"),
             settings.serial_log.clone(),
@@ -139,7 +139,7 @@ impl Node {
             serial: Arc::new(serial),
             telemetry: Arc::new(Telemetry::new(&settings.telemetry)),
             images,
-            wire,
+            network_rules,
             gpu_fabric: GpuFabric::of(&settings.gpu_fabric),
             packets: Packets::default(),
             kvm: KvmProof::default(),

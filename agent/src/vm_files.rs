@@ -86,7 +86,7 @@ pub fn missing(root: &HostRoot, seeds_dir: Option<&Path>, domain: &Domain) -> Ve
     missed
 }
 
-/// Removes reservation, port, seed and NVRAM of an allocation that has nothing else here. What is claimed is never touched: it
+/// Removes reservation, port, seed and NVRAM of an allocation that has nothing else here. What is in use is never touched: it
 /// is refused while a slot is held for it, a lease or an operation of it runs, or the hypervisor has its VM. Returns what was
 /// removed; nothing there is as good as removed.
 ///
@@ -94,7 +94,7 @@ pub fn missing(root: &HostRoot, seeds_dir: Option<&Path>, domain: &Domain) -> Ve
 /// `LEASE_HELD` where it has a hold or a lease, `OPERATION_CONFLICT` where work or a VM of it runs; something cannot be read
 /// or removed.
 pub async fn remove_leftovers(node: &Node, of: AllocationId) -> HostResult<Vec<&'static str>> {
-    unclaimed(node, of).await?;
+    unused(node, of).await?;
     let vm = of.vm_name();
     let before = blocking::here(|| list(node))?;
     let mut removed = Vec::new();
@@ -103,7 +103,13 @@ pub async fn remove_leftovers(node: &Node, of: AllocationId) -> HostResult<Vec<&
     }
     // a port of a Linux bridge is gone with its VM
     let is_switch = node.settings.network.bridge_kind == BridgeKind::Ovs;
-    if is_switch && node.wire.guest_ports().await?.contains(&of.port_name()) {
+    if is_switch
+        && node
+            .network_rules
+            .guest_ports()
+            .await?
+            .contains(&of.port_name())
+    {
         removed.push("port");
     }
     if !removed.is_empty() {
@@ -120,7 +126,7 @@ pub async fn remove_leftovers(node: &Node, of: AllocationId) -> HostResult<Vec<&
     Ok(removed)
 }
 
-async fn unclaimed(node: &Node, of: AllocationId) -> HostResult<()> {
+async fn unused(node: &Node, of: AllocationId) -> HostResult<()> {
     let now = node.clock.now();
     let is_held = node.journal.holds()?.iter().any(|one| one.allocation == of);
     let mut leases = node.journal.leases()?.into_iter();

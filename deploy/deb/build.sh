@@ -78,6 +78,7 @@ CONTROL
 echo /etc/default/$name > "$root/DEBIAN/conffiles"
 put 755 deploy/deb/postinst DEBIAN/postinst
 put 755 deploy/deb/preinst DEBIAN/preinst
+put 755 deploy/deb/postrm DEBIAN/postrm
 put 755 deploy/deb/prerm DEBIAN/prerm
 (cd "$root" && find . -path ./DEBIAN -prune -o -type f -printf '%P\0' | sort -z | xargs -0 md5sum > DEBIAN/md5sums)
 find "$root" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +

@@ -18,11 +18,11 @@ fail() { echo "test-update: $*" >&2; exit 1; }
 same() { [ "$2" = "$3" ] || fail "$1: expected \"$2\", got \"$3\""; }
 
 # a later package: its program is the same one, and calls itself NAMES; one whose agent breaks says so to the played systemd
-# newer NAMES STAMP BROKEN
+# newer NAMES STAMP BROKEN [NEEDS]
 newer() {
     local tree=$work/tree-$1
     dpkg-deb -R "$package" "$tree"
-    sed -i "s/^Version: .*/Version: 9.0.0+$2.$1/" "$tree/DEBIAN/control"
+    sed -i "s/^Version: .*/Version: 9.0.0+$2.$1/; s/^Depends: .*/&${4:+, $4}/" "$tree/DEBIAN/control"
     # shellcheck disable=SC2016 # of the script that is written
     printf '#!/bin/sh\n# broken=%s\n[ "$1" != --version ] || { echo "%s version=%s built_at=x"; exit 0; }\nexec "$GPUAAS_TEST_PROGRAM" "$@"\n' \
         "$3" $name "$1" > "$tree/$program"
@@ -36,6 +36,7 @@ newer good 20300101000000 no
 newer better 20300102000000 no
 newer silent 20300103000000 silent
 newer migrates 20300104000000 migrates
+newer needy 20300105000000 no "libgpuaas9 (>= 2), libc6 (>= 2.2), libc6 (>= 999), libgpuaas1 | libgpuaas2"
 
 # sql FILE STATEMENTS
 mkdir "$work/bin"
@@ -76,7 +77,12 @@ touch "$root"/var/lib/dpkg/{status,available}
 # as on hosts of today
 mkdir -p "$root/usr/lib"
 ln -s usr/lib "$root/lib"
-dpkg --root="$root" --log=/dev/null --force-depends --force-script-chrootless --force-not-root --install "$package" > /dev/null 2>&1
+# what the package needs is there
+dpkg-deb --field "$package" Depends | sed 's/ *([^)]*)//g; s/ *[,|] */\n/g' | sort -u | while read -r needed; do
+    # shellcheck disable=SC2016 # fields of dpkg-query
+    dpkg-query --show --showformat='Package: ${Package}\nStatus: install ok installed\nMaintainer: ${Maintainer}\nArchitecture: ${Architecture}\nVersion: ${Version}\nDescription: played\n\n' "$needed"
+done > "$root/var/lib/dpkg/status"
+dpkg --root="$root" --log=/dev/null --force-script-chrootless --force-not-root --install "$package" > /dev/null 2>&1
 echo 'GPUAAS_NODE_AGENT_OPTIONS="--set telemetry.log=debug"' > "$root/etc/default/$name"
 "$work/sql" "$state/journal.sqlite" "PRAGMA user_version = 1; CREATE TABLE holds (slot_id TEXT); INSERT INTO holds VALUES ('a')"
 journal=$(sha256sum < "$state/journal.sqlite")
@@ -159,6 +165,8 @@ sed -i "s/^size=.*/size=1/" "$folder/request"
 runs failed good "another size"
 request update better
 runs failed good "the digest is malformed"
+request update needy "$work/needy.deb"
+runs failed good "needs what this host lacks: libgpuaas9 (>= 2), libc6 (>= 999), libgpuaas1 | libgpuaas2; install it"
 same "a refusal restarts the agent" "$starts" "$(wc -l < "$work/log")"
 same "the journal" "$journal" "$(sha256sum < "$state/journal.sqlite")"
 

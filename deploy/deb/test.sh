@@ -55,17 +55,17 @@ dpkg --validate-version "$(field Version)"
 [[ $(field Depends) == *libvirt0* && $(field Depends) == *libc6* ]] || fail "it depends on $(field Depends)"
 [ "$(field Description | wc -l)" -gt 2 ] || fail "its description is short"
 [ "$(field Description | awk 'length > 80' | wc -l)" = 0 ] || fail "a line of its description is long"
-same "its control files" "conffiles control md5sums postinst preinst prerm" "$(dpkg-deb --ctrl-tarfile "$package" \
+same "its control files" "conffiles control md5sums postinst postrm preinst prerm" "$(dpkg-deb --ctrl-tarfile "$package" \
     | tar --list | sed 's|^\./||' | grep . | sort | paste -sd ' ')"
 
 # a host, before and after
 root=$work/host
 mkdir -p "$root"/var/lib/dpkg/{info,updates,parts,triggers}
 touch "$root"/var/lib/dpkg/{status,available}
-host() {
-    dpkg --root="$root" --log=/dev/null --force-depends --force-script-chrootless --force-not-root "$@" > "$work/said" 2>&1 \
-        || { cat "$work/said" >&2; fail "dpkg $*"; }
+try() {
+    dpkg --root="$root" --log=/dev/null --force-depends --force-script-chrootless --force-not-root "$@" > "$work/said" 2>&1
 }
+host() { try "$@" || { cat "$work/said" >&2; fail "dpkg $*"; }; }
 present() { (cd "$root" && find . -path ./var/lib/dpkg -prune -o ! -type d -printf '%p\n' | sort); }
 host --install "$package"
 same "there is more than the package lists" "$(dpkg-deb -c "$package" | grep -v '/$' | awk '{ print $6 }' | sort)" "$(present)"
@@ -90,13 +90,44 @@ outcome=$("$root/opt/gpuaas/node-agent/$name" --config deploy/deb/node-agent.tom
 echo 'GPUAAS_NODE_AGENT_OPTIONS="--set telemetry.log=debug"' > "$root/etc/default/$name"
 mkdir -p "$root/etc/gpuaas" "$root/var/lib/gpuaas"
 echo "cell = 1" > "$root/etc/gpuaas/node-agent.toml"
-echo "a hold" > "$root/var/lib/gpuaas/journal.sqlite"
 host --install "$package"
 grep -q telemetry.log=debug "$root/etc/default/$name" || fail "an upgrade overwrites the operator's defaults"
+
+# a removal, on a host that was prepared: what was enabled, and a device that host preparation has bound
+enabled() { (cd "$root" && find etc/systemd/system -name '*.service' 2> /dev/null | sort); }
+systemctl --quiet --root="$root" enable $name gpuaas-slice-fabric-vfs gpuaas-slice-vfio-devices \
+    gpuaas-slice-network-baseline gpuaas-slice-ovs-bridge
+before=$(present)
+[ "$(enabled | wc -l)" = 5 ] || fail "the played host has other units enabled: $(enabled)"
+journal() { python3 - "$root/var/lib/gpuaas/journal.sqlite" "$1" << 'SQL'
+import sqlite3, sys
+with sqlite3.connect(sys.argv[1]) as journal:
+    journal.executescript(sys.argv[2])
+SQL
+}
+slot=0192f0c1-1111-7bbb-8ccc-000000000000 allocation=158ea147-0115-407f-bbd5-1850c32b9517
+journal "$(cat agent/src/journal/schema.sql); INSERT INTO holds (slot_id, allocation_id) VALUES ('$slot', '$allocation');
+    INSERT INTO fences (slot_id, cell_epoch, slot_generation, workflow_epoch) VALUES ('$slot', 1, 1, 1)"
+echo 0000:1b:00.0 > "$root/var/lib/gpuaas/vfio-devices"
+# says TEXT: what the removal said of it
+says() { grep -qF "$1" "$work/said" || { cat "$work/said" >&2; fail "the removal does not say \"$1\""; }; }
+! try --remove $name || fail "it is removed while an allocation holds a slot"
+says "gpuaas-slice-${allocation//-/}"
+says GPUAAS_REMOVE_WITH_VMS=1
+same "a removal that is refused changes something" "$before" "$(present | grep -v /var/lib/gpuaas/)"
+journal "DELETE FROM holds"
 host --remove $name
 [ ! -e "$root/opt/gpuaas/node-agent/$name" ] || fail "a removal leaves the program"
+same "the units that are still enabled" "" "$(enabled)"
+says "stay bound to vfio-pci, also at the next start of the host: 0000:1b:00.0. To give each back: driverctl unset-override"
+
+# who says so removes it with a hold, and what it keeps of the slot stays
+host --install "$package"
+journal "INSERT INTO holds (slot_id, allocation_id) VALUES ('$slot', '$allocation')"
+GPUAAS_REMOVE_WITH_VMS=1 host --remove $name
 host --purge $name
 same "what is left after a purge" "./etc/gpuaas/node-agent.toml
-./var/lib/gpuaas/journal.sqlite" "$(present)"
+./var/lib/gpuaas/journal.sqlite
+./var/lib/gpuaas/vfio-devices" "$(present)"
 deploy/deb/test-update.sh "$package"
 echo "test-deb: $(basename "$package") is whole, and changes nothing of a host ($(stat -c %s "$package") bytes)"

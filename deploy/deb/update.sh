@@ -33,7 +33,7 @@ put() {
 }
 packages() {
     if [ -n "$root" ]; then
-        dpkg --root="$root" --log=/dev/null --force-depends --force-script-chrootless --force-not-root "$@"
+        dpkg --root="$root" --log=/dev/null --force-script-chrootless --force-not-root "$@"
     else
         dpkg "$@"
     fi
@@ -87,6 +87,23 @@ unpack() {
 }
 # version_of FILE: what the agent of a package calls itself
 version_of() { dpkg-deb --field "$1" Version | sed 's/.*+[0-9]*\.//'; }
+
+# lacks FILE: what the package needs and this host has not, as dpkg reports it; nothing when it has all of it. dpkg looks at a
+# copy of its list in which the package is unpacked, and changes nothing. Nobody brings what is missing during a rollout: dpkg
+# would replace the agent by one that is not configured and may not start.
+lacks() {
+    list=$work/list
+    rm -rf "$list"
+    mkdir -p "$list/info" "$list/updates" "$list/triggers" || return 1
+    if [ -f "$root/var/lib/dpkg/arch" ]; then cp "$root/var/lib/dpkg/arch" "$list/arch" || return 1; fi
+    awk -v RS= -v ORS='\n\n' "!/^Package: $name\n/" "$root/var/lib/dpkg/status" > "$list/status" || return 1
+    dpkg-deb --field "$1" | sed 's/^Package: .*/&\nStatus: install ok unpacked/' >> "$list/status" || return 1
+    if ! dpkg --admindir="$list" --no-act --configure $name > "$work/log" 2>&1; then
+        needs=$(sed -n "s/^ $name depends on \(.*\); however:$/\1/p" "$work/log" | paste -sd , | sed 's/,/, /g')
+        # or a package that breaks it
+        echo "${needs:-$(grep -m 1 '^ ' "$work/log" || tail -n 1 "$work/log")}"
+    fi
+}
 
 # Makes a package of what is installed, so that the host can go back without anybody's help.
 keep() {
@@ -144,6 +161,8 @@ if [ "$action" = rollback ]; then
     now=$(journal "$root/$program") || refuse "the journal cannot be read"
     before=$(field journal "$folder/previous")
     [ "$now" = "$before" ] || refuse "the agent of version $version cannot read the journal (version $now, was $before)"
+    lacking=$(lacks "$kept") || refuse "the packages of this host cannot be listed"
+    [ -z "$lacking" ] || refuse "the package that is kept needs what this host lacks: $lacking; install it with apt-get, then go on"
     restart_with "$kept" || outcome failed "dpkg: $(tail -n 1 "$work/log")"
     is_ready "$version" || outcome failed "version $version is installed, and its agent is not ready within $limit s"
     outcome installed ""
@@ -161,6 +180,8 @@ package=$work/package.deb
 [ "$(dpkg-deb --field "$package" Package 2> /dev/null)" = $name ] || refuse "it is no package of $name"
 new=$(dpkg-deb --field "$package" Version)
 [ "$(version_of "$package")" = "$version" ] || refuse "the package is of version $(version_of "$package")"
+lacking=$(lacks "$package") || refuse "the packages of this host cannot be listed"
+[ -z "$lacking" ] || refuse "the package needs what this host lacks: $lacking; install it with apt-get, then go on"
 unpack "$package" "$work/new" || refuse "the package has no program"
 case $("$work/new/$program" --version 2> /dev/null) in
     "$name version=$version "*) ;;

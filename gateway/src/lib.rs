@@ -50,7 +50,7 @@ use anyhow::{Context as _, bail, ensure};
 use gpuaas_common::audit::seal;
 use gpuaas_common::config::Settings;
 use gpuaas_common::identity::TokenMinter;
-use gpuaas_common::{CancellationToken, Context, config, server};
+use gpuaas_common::{CancellationToken, Context, config, retention, server};
 use serde::Deserialize;
 use tokio::net::TcpListener;
 
@@ -412,7 +412,7 @@ pub async fn run(
         context.peers.clone(),
         shutdown.clone(),
     ));
-    let sweeping = tokio::spawn(server::sweep(context.clone(), shutdown.clone()));
+    let sweeping = tokio::spawn(retention::sweep(context.clone(), shutdown.clone()));
     let metrics = tokio::spawn(server::serve_metrics(
         settings.metrics_listen,
         context.registry.clone(),

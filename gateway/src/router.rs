@@ -8,7 +8,7 @@ use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::get;
-use gpuaas_common::audit::origin::{self, Origin};
+use gpuaas_common::origin::{self, Origin};
 use gpuaas_common::trace;
 use tracing::Instrument as _;
 

@@ -13,7 +13,27 @@ pub fn memory_kib(process: &Process) -> f64 {
 
 /// Processor time of a process and of the children it has waited for, in seconds; nothing when it is gone.
 pub fn cpu_seconds(process: &Process) -> Option<f64> {
-    Some(cpu_of(process.pid)?.1)
+    let cpu = Cpu::of(process.pid)?;
+    Some(cpu.own + cpu.waited)
+}
+
+/// Processor time of a process, of its children that run and of those it has waited for, in seconds; nothing when it
+/// is gone.
+pub fn cpu_seconds_with_children(process: &Process) -> Option<f64> {
+    let mut sum = cpu_seconds(process)?;
+    for entry in std::fs::read_dir("/proc").ok()?.flatten() {
+        // one that ends meanwhile is counted with its parent
+        let found = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok());
+        if let Some(cpu) = found.and_then(Cpu::of)
+            && cpu.parent == process.pid
+        {
+            sum += cpu.own + cpu.waited;
+        }
+    }
+    Some(sum)
 }
 
 /// Processor time of the live threads of a process, to the nanosecond, in milliseconds; 0 when it is gone.
@@ -32,16 +52,32 @@ pub fn threads_ms(process: &Process) -> f64 {
     nanoseconds / 1e6
 }
 
-/// Parent and processor time of a process, with that of the children it has waited for, in seconds.
-pub fn cpu_of(pid: i32) -> Option<(i32, f64)> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, fields) = stat.rsplit_once(')')?;
-    let fields: Vec<&str> = fields.split_whitespace().collect();
-    let parent = fields.get(1)?.parse().ok()?;
-    let ticks = |index: usize| fields.get(index).and_then(|text| text.parse::<f64>().ok());
-    let sum: f64 = (11..15).filter_map(ticks).sum();
-    // USER_HZ is 100 on every Linux
-    Some((parent, sum / 100.0))
+/// Processor time of a process, in seconds.
+#[derive(Debug, Clone, Copy)]
+pub struct Cpu {
+    parent: i32,
+    /// Its own.
+    pub own: f64,
+    /// That of the children it has waited for.
+    pub waited: f64,
+}
+
+impl Cpu {
+    /// What a process has used so far; nothing when it is gone.
+    #[must_use]
+    pub fn of(pid: i32) -> Option<Self> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let (_, fields) = stat.rsplit_once(')')?;
+        let fields: Vec<&str> = fields.split_whitespace().collect();
+        let parent = fields.get(1)?.parse().ok()?;
+        // USER_HZ is 100 on every Linux
+        let seconds = |index: usize| Some(fields.get(index)?.parse::<f64>().ok()? / 100.0);
+        Some(Self {
+            parent,
+            own: seconds(11)? + seconds(12)?,
+            waited: seconds(13)? + seconds(14)?,
+        })
+    }
 }
 
 /// A percentile of sorted times, in milliseconds; 0 when there are none.

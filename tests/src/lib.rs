@@ -14,4 +14,5 @@ pub mod otlp;
 pub mod parts;
 pub mod runner;
 pub mod system;
+pub mod throttle;
 pub mod until;

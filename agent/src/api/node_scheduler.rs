@@ -12,7 +12,7 @@ use super::{Shared, bindings, status};
 use crate::bounded::Bounded;
 use crate::dhcp::Reservation;
 use crate::error::{HostError, HostResult};
-use crate::gpu_fabric::Difference;
+use crate::gpu_fabric::{self, Difference};
 use crate::host::blocking;
 use crate::ids::{AllocationId, LeaseId, SlotId, Token, VM_PREFIX};
 use crate::ingress::{Ingress, Owned};
@@ -98,7 +98,7 @@ impl NodeSchedulerApi {
         if node.dhcp.regroup(&vm, group, request.version)? {
             tracing::info!(allocation_id = %allocation, group = wanted.group, "set network group");
         }
-        node.wire.put().await.map(drop)
+        node.network_rules.put().await.map(drop)
     }
 
     /// Leads external ports to the VM of an allocation, or leads them there no more.
@@ -123,7 +123,7 @@ impl NodeSchedulerApi {
         node.journal.set_ingress(&wanted, &tokens)?;
         tracing::info!(allocation_id = %parsed.allocation, version = parsed.version, rules = parsed.rules.len(),
             "set ingress");
-        node.wire.put().await.map(drop)
+        node.network_rules.put().await.map(drop)
     }
 
     async fn remove_leftovers(&self, allocation_id: &str) -> HostResult<Vec<&'static str>> {
@@ -133,6 +133,13 @@ impl NodeSchedulerApi {
             tracing::warn!(allocation_id = %of, ?removed, "remove leftovers");
         }
         Ok(removed)
+    }
+
+    async fn deactivate_partition(&self, id: u32) -> HostResult<()> {
+        if gpu_fabric::deactivate_unowned(&self.0.node, id).await? {
+            tracing::warn!(partition = id, "deactivate a partition of nobody");
+        }
+        Ok(())
     }
 
     async fn holds(&self) -> HostResult<pb::ListHoldsResponse> {
@@ -164,10 +171,14 @@ impl NodeSchedulerApi {
         // libvirt's in-memory driver has no drives: what one is described with is never taken out
         let has_drives = !node.settings.libvirt_uri.starts_with("test:");
         // a switch that does not answer hides no VM, hold or file
-        let ports = node.wire.guest_ports().await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "cannot list the ports of VMs");
-            Vec::new()
-        });
+        let ports = node
+            .network_rules
+            .guest_ports()
+            .await
+            .unwrap_or_else(|error| {
+                tracing::warn!(%error, "cannot list the ports of VMs");
+                Vec::new()
+            });
         let partitions = node.journal.partitions()?.into_iter();
         let partitions = partitions.map(|one| one.allocation).collect();
         let domains = domains.map(|domain| {
@@ -390,6 +401,15 @@ impl NodeScheduler for NodeSchedulerApi {
         let removed = removed.map_err(status)?.into_iter();
         let removed = removed.map(str::to_owned).collect();
         Ok(Response::new(pb::RemoveLeftoversResponse { removed }))
+    }
+
+    async fn deactivate_partition(
+        &self,
+        request: Request<pb::DeactivatePartitionRequest>,
+    ) -> Result<Response<pb::DeactivatePartitionResponse>, Status> {
+        let done = Self::deactivate_partition(self, request.into_inner().partition_id).await;
+        done.map_err(status)?;
+        Ok(Response::new(pb::DeactivatePartitionResponse {}))
     }
 
     async fn list_holds(

@@ -18,6 +18,14 @@ use crate::ids::PciAddress;
 use crate::journal::Journal;
 use crate::prepare::{Machine, runtime};
 
+/// The devices that this agent keeps bound to VFIO at every start of the host.
+///
+/// # Errors
+/// The record cannot be read.
+pub fn bound(machine: &Machine, state_dir: &Path) -> HostResult<BTreeSet<PciAddress>> {
+    record::read(machine, state_dir)
+}
+
 /// PCI devices of approved slots.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Approved {

@@ -9,7 +9,7 @@ pub const NODE_AGENT: Check = Check {
     remedy: "start the agent: systemctl enable --now gpuaas-node-agent",
     steps: &[
         "`systemctl status gpuaas-node-agent` and `journalctl -u gpuaas-node-agent -n 100`.",
-        "An agent that ends at once names the setting or the certificate that it cannot use in its last line.",
+        "If the agent ends immediately, its last log line names the invalid setting or certificate.",
     ],
     severity: Severities::EVERYWHERE,
     scope: Scope::Host,
@@ -19,12 +19,12 @@ pub const NODE_AGENT: Check = Check {
 /// The host was deployed for what its node is offered as (A-48, INC-07).
 pub const NODE_MODE: Check = Check {
     id: "node_mode",
-    proves: "The host was deployed for what its node is offered as: slices or bare metal.",
-    observed: "The setting `agent.profile.mode` of the deployment, and the mode in the platform's answer to every heartbeat, are the same.",
+    proves: "The host was deployed for the mode of its node: slices or bare metal.",
+    observed: "The setting `agent.profile.mode` of the deployment equals the mode in the platform's answer to every heartbeat.",
     remedy: "Deploy the host again with the profile of its node's mode, or give the node the mode of its profile.",
     steps: &[
         "`gpuaas nodes` shows the node's mode; the MAAS tag of the machine shows the profile.",
-        "Decide which of the two is meant. Deploy the machine again with the other profile, or change the node's mode.",
+        "Decide which mode is right. Deploy the machine again with the other profile, or change the mode of the node.",
     ],
     severity: Severities::EVERYWHERE,
     scope: Scope::Host,
@@ -34,13 +34,13 @@ pub const NODE_MODE: Check = Check {
 /// The site's bootstrap came to its end (A-13, INC-06, I-191, I-192).
 pub const SITE_BOOTSTRAP: Check = Check {
     id: "site_bootstrap",
-    proves: "The site's bootstrap ran to its end: a host that is deployed, enrolled and half configured is not ready.",
+    proves: "The site's bootstrap is complete: a deployed and enrolled host that is only partly configured is not ready.",
     observed: "The markers of the profile (`h200-ib.done`, on slice hosts `h200-slice-vm.done` too) are there, and the validation record of a slice host says that KVM is present, IOMMU groups are there and libvirtd is active.",
     remedy: "Run the site's bootstrap again and read its log: /var/lib/gpuaas/site-bootstrap holds markers and validation record.",
     steps: &[
         "`ls -l /var/lib/gpuaas/site-bootstrap` and read `h200-slice-vm.validation`.",
-        "A marker that is missing: run that bundle's `bootstrap.sh` again; the slice bundle runs the InfiniBand baseline first.",
-        "A record that says `kvm=missing` or `iommu_groups=0`: see `kvm` and `iommu`, restart the host, and run the validation again.",
+        "If a marker is missing, run the `bootstrap.sh` of its bundle again; the slice bundle runs the InfiniBand baseline first.",
+        "If the record says `kvm=missing` or `iommu_groups=0`, see `kvm` and `iommu`, restart the host, and run the validation again.",
     ],
     severity: Severities::GPUS,
     scope: Scope::Host,
@@ -50,12 +50,12 @@ pub const SITE_BOOTSTRAP: Check = Check {
 /// libvirt answers.
 pub const LIBVIRT: Check = Check {
     id: "libvirt",
-    proves: "libvirt answers, so VMs can be made and removed.",
-    observed: "A call for its version; calls that hang are a warning.",
+    proves: "libvirt answers, so the agent can create and remove VMs.",
+    observed: "A call for the version of libvirt; hanging calls are a warning.",
     remedy: "Start libvirtd and read its log; restart it when calls do not come back.",
     steps: &[
         "`systemctl status libvirtd`, `journalctl -u libvirtd -n 100`, `virsh -c qemu:///system version`.",
-        "`systemctl restart libvirtd` ends no VM.",
+        "`systemctl restart libvirtd` does not stop VMs.",
     ],
     severity: Severities::VMS,
     scope: Scope::Host,
@@ -65,13 +65,13 @@ pub const LIBVIRT: Check = Check {
 /// Hardware virtualisation works (D-12..D-17, INC-08).
 pub const KVM: Check = Check {
     id: "kvm",
-    proves: "The processors run VMs: not that a device is there, but that the kernel makes a VM and a virtual CPU.",
-    observed: "`/dev/kvm` and a module of the vendor are there, and the emulator of the profile makes a VM with KVM that never runs. Where the profile names software emulation it is skipped.",
+    proves: "The processors can run VMs: the kernel creates a VM and a virtual CPU.",
+    observed: "`/dev/kvm` and a module of the vendor exist, and the emulator of the profile creates a KVM VM without running it. Skipped if the profile uses software emulation.",
     remedy: "Enable virtualisation (VMX or SVM) in the firmware and load kvm_intel or kvm_amd.",
     steps: &[
-        "`dmesg | grep -i -e kvm -e vmx`: \"disabled by BIOS\" is for the firmware, not for the host's software (A-83).",
+        "`dmesg | grep -i -e kvm -e vmx`: \"disabled by BIOS\" must be fixed in the firmware, not in the host's software (A-83).",
         "Enable `ProcVirtualization` in the BIOS, restart, and check that `/dev/kvm` is there.",
-        "No clone and no write to a disk begins while this check fails (D-12).",
+        "While this check fails, the agent starts no clone and no write to a disk (D-12).",
     ],
     severity: Severities::VMS,
     scope: Scope::Host,
@@ -81,12 +81,12 @@ pub const KVM: Check = Check {
 /// The IOMMU is on (D-15, D-18).
 pub const IOMMU: Check = Check {
     id: "iommu",
-    proves: "The IOMMU is in use, so a device can be given to one VM alone.",
-    observed: "There are groups below `/sys/kernel/iommu_groups`. The kernel's command line and a line of its log are no proof.",
+    proves: "The IOMMU is active, so a device can be assigned to a single VM.",
+    observed: "`/sys/kernel/iommu_groups` has groups. The kernel's command line and log are not sufficient.",
     remedy: "Enable VT-d in the firmware and boot with intel_iommu=on iommu=pt.",
     steps: &[
-        "`ls /sys/kernel/iommu_groups | wc -l`: 0 with the right command line means that the firmware has it switched off.",
-        "`gpuaas-node-agent deploy-bootstrap` adds `intel_iommu=on iommu=pt` to the kernel's arguments and keeps the others; restart.",
+        "`ls /sys/kernel/iommu_groups | wc -l`: 0 with the right command line means that the IOMMU is disabled in the firmware.",
+        "`gpuaas-node-agent deploy-bootstrap` adds `intel_iommu=on iommu=pt` to the kernel arguments and keeps all others; then restart the host.",
     ],
     severity: Severities::VMS,
     scope: Scope::Host,
@@ -96,12 +96,12 @@ pub const IOMMU: Check = Check {
 /// VFIO's modules are loaded (D-16).
 pub const VFIO: Check = Check {
     id: "vfio",
-    proves: "The kernel can give PCI devices to VMs.",
+    proves: "The kernel can assign PCI devices to VMs.",
     observed: "The modules vfio, vfio_iommu_type1 and vfio_pci are loaded.",
     remedy: "Load vfio, vfio_iommu_type1 and vfio_pci.",
     steps: &[
         "`modprobe -a vfio vfio_iommu_type1 vfio_pci`.",
-        "Name them in `/etc/modules-load.d/gpuaas-vfio.conf`, so that they are there after a restart.",
+        "Add the modules to `/etc/modules-load.d/gpuaas-vfio.conf`, so that they are loaded after a restart.",
     ],
     severity: Severities::VMS,
     scope: Scope::Host,
@@ -112,11 +112,11 @@ pub const VFIO: Check = Check {
 pub const GPU_SERVICES: Check = Check {
     id: "gpu_services",
     proves: "No service of the host holds the GPUs, so libvirt can take them.",
-    observed: "Neither nvidia-persistenced, nvidia-fabricmanager nor the engine of DCGM runs. Fabric Manager may, where `agent.gpu_fabric` names it on this host.",
+    observed: "nvidia-persistenced, nvidia-fabricmanager and the engine of DCGM do not run. Fabric Manager may run if `agent.gpu_fabric` names it on this host.",
     remedy: "Stop nvidia-persistenced and nvidia-fabricmanager on a slice host.",
     steps: &[
         "`gpuaas-node-agent runtime-prepare`, in slice mode, disables and stops them.",
-        "`fuser -v /dev/nvidia*` shows what else holds them.",
+        "`fuser -v /dev/nvidia*` shows other processes that hold the GPUs.",
     ],
     severity: Severities {
         bare_metal: Some(Severity::Info),
@@ -129,12 +129,12 @@ pub const GPU_SERVICES: Check = Check {
 /// Fabric Manager answers (D-96).
 pub const FABRIC_MANAGER: Check = Check {
     id: "fabric_manager",
-    proves: "The GPUs of a VM can be connected with each other and with nobody else.",
+    proves: "The GPUs of a VM can be connected only with each other.",
     observed: "Fabric Manager answers with its table of partitions. Skipped where `agent.gpu_fabric.manager` is `none`.",
     remedy: "Start Fabric Manager in its shared NVSwitch mode: FABRIC_MODE=1, and FABRIC_MODE_RESTART=1 while VMs run.",
     steps: &[
-        "`fmpm -l`, with `--hostname` or `--unix-domain-socket` as `agent.gpu_fabric.address` says, shows what it answers.",
-        "`journalctl -u nvidia-fabricmanager`, on the host or in its service VM. It exits when it was not told within 60 seconds of a restart which partitions are active; the agent tells it every 10 seconds.",
+        "`fmpm -l`, with `--hostname` or `--unix-domain-socket` according to `agent.gpu_fabric.address`, shows the answer of Fabric Manager.",
+        "`journalctl -u nvidia-fabricmanager`, on the host or in its service VM. It exits if it does not get the list of active partitions within 60 seconds of a restart; the agent sends the list every 10 seconds.",
         "[A partition is sick](gpu-partition.md#fabric-manager-does-not-answer) has the steps of a restart.",
     ],
     severity: Severities::GPU_SLICES,
@@ -145,12 +145,12 @@ pub const FABRIC_MANAGER: Check = Check {
 /// The driver of a bare-metal host answers for its GPUs.
 pub const GPU_DRIVER: Check = Check {
     id: "gpu_driver",
-    proves: "The tenant of a bare-metal node finds every GPU: the driver of the host answers for each of them.",
-    observed: "The GPU tool of the driver lists as many GPUs as there are on the bus. It is asked on a bare-metal host alone (INC-37).",
+    proves: "The tenant of a bare-metal node gets every GPU: the driver of the host answers for each GPU.",
+    observed: "The GPU tool of the driver lists as many GPUs as the bus has. It is used only on a bare-metal host (INC-37).",
     remedy: "Load the driver of the GPUs, and look for one that fell off the bus.",
     steps: &[
-        "`nvidia-smi --list-gpus` and `lspci -d 10de:` name the GPU that one of them lacks.",
-        "`dmesg | grep -i -e NVRM -e Xid` says why it does not answer.",
+        "`nvidia-smi --list-gpus` and `lspci -d 10de:` show the missing GPU.",
+        "`dmesg | grep -i -e NVRM -e Xid` shows why the GPU does not answer.",
     ],
     severity: Severities {
         slice: None,
@@ -164,11 +164,11 @@ pub const GPU_DRIVER: Check = Check {
 /// 1 GiB hugepages (D-54, D-55).
 pub const HUGEPAGES: Check = Check {
     id: "hugepages",
-    proves: "The host has hugepages of 1 GiB, where its profile offers them.",
-    observed: "The kernel's count of pages of exactly this size, those of VMs included. Pages of 2 MiB do not count.",
+    proves: "The host has hugepages of 1 GiB, if its profile offers them.",
+    observed: "The kernel's count of pages of exactly this size, including pages in use by VMs. Pages of 2 MiB do not count.",
     remedy: "Reserve 1 GiB hugepages at boot.",
     steps: &[
-        "`gpuaas-node-agent deploy-bootstrap --hugepages-1g 512` adds them to the kernel's arguments; restart.",
+        "`gpuaas-node-agent deploy-bootstrap --hugepages-1g 512` adds the hugepages to the kernel arguments; then restart the host.",
         "`cat /sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages`.",
     ],
     severity: Severities::VMS,
@@ -179,7 +179,7 @@ pub const HUGEPAGES: Check = Check {
 /// UEFI files and emulator (D-51).
 pub const FIRMWARE: Check = Check {
     id: "firmware",
-    proves: "The files that every VM starts from are there.",
+    proves: "The firmware files of VMs exist.",
     observed: "UEFI code without Secure Boot, its template of variables, and the emulator exist.",
     remedy: "Install the packages ovmf and qemu-system-x86.",
     steps: &["`apt-get install ovmf qemu-system-x86`."],
@@ -191,7 +191,7 @@ pub const FIRMWARE: Check = Check {
 /// The hypervisor's user reaches its keys (D-98, INC-19).
 pub const LIBVIRT_FOLDER: Check = Check {
     id: "libvirt_folder",
-    proves: "The hypervisor's user can read the keys that libvirt makes for it.",
+    proves: "The user of the hypervisor can read the keys that libvirt creates.",
     observed: "The mode of `/var/lib/libvirt`.",
     remedy: "Give /var/lib/libvirt the mode 0755, so that the hypervisor's user reads its keys.",
     steps: &["`gpuaas-node-agent runtime-prepare`, or `chmod 0755 /var/lib/libvirt`."],
@@ -217,7 +217,7 @@ pub const TOOLS: Check = Check {
 /// RDMA tools (D-11).
 pub const RDMA_TOOLS: Check = Check {
     id: "rdma_tools",
-    proves: "An operator finds the programs that look into the fabric.",
+    proves: "The programs to inspect the fabric are installed.",
     observed: "`ibv_devinfo` or `rdma` is found in the agent's PATH.",
     remedy: "Install the packages rdma-core and ibverbs-utils.",
     steps: &["`apt-get install rdma-core ibverbs-utils infiniband-diags`."],
@@ -229,12 +229,12 @@ pub const RDMA_TOOLS: Check = Check {
 /// The relay's key.
 pub const RELAY_KEY: Check = Check {
     id: "relay_key",
-    proves: "The host can log into its guests, which proves that they are up.",
-    observed: "The key that the agent made is there, for root alone.",
+    proves: "The host can log in to its guests, which proves that they are up.",
+    observed: "The agent's key exists, readable only by root.",
     remedy: "Give the relay's key back its place and the mode 0600, or restart the agent, which makes a new one for new VMs.",
     steps: &[
         "`ls -l /var/lib/gpuaas/terminal`.",
-        "VMs that run know the key they were started with: keep it if there is a copy.",
+        "Running VMs have the key of their start: restore this key if you have a copy.",
     ],
     severity: Severities::VMS,
     scope: Scope::Host,
@@ -244,8 +244,8 @@ pub const RELAY_KEY: Check = Check {
 /// The image cache.
 pub const IMAGE_CACHE: Check = Check {
     id: "image_cache",
-    proves: "An image can be stored.",
-    observed: "A file is written in the cache and removed again.",
+    proves: "The image cache can store images.",
+    observed: "The agent writes and removes a file in the cache.",
     remedy: "Make the image cache writable and give it space.",
     steps: &["`df -h` and `ls -ld` of the setting `agent.images.cache_dir`."],
     severity: Severities::VMS,
@@ -268,8 +268,8 @@ pub const REBOOT: Check = Check {
 /// VMs that powered off with the host.
 pub const VMS_AFTER_RESTART: Check = Check {
     id: "vms_after_restart",
-    proves: "Every VM that ran before the host's restart runs again, or its owner shut it off.",
-    observed: "What the last operation of each VM left, against what libvirt says.",
+    proves: "Every VM that ran before the restart of the host runs again, or its owner stopped it.",
+    observed: "The result of the last operation of each VM, compared with libvirt.",
     remedy: "Start the allocations of these VMs again.",
     steps: &["The detail names the VMs; start their allocations, or ask their owners."],
     severity: Severities::VMS.warn(),
@@ -280,12 +280,12 @@ pub const VMS_AFTER_RESTART: Check = Check {
 /// The way in for the site's own people (A-52, INC-35).
 pub const DEPLOY_USER: Check = Check {
     id: "deploy_user",
-    proves: "The user that the site deploys with can log in by a key: the installer may have given its key to the image's own user alone.",
+    proves: "The deploy user of the site can log in with a key: the installer may have added the key only for the default user of the image.",
     observed: "`.ssh/authorized_keys` in the home folder of the setting `agent.bootstrap.deploy_user` has a key. Skipped where the setting is empty.",
     remedy: "Give the deploy user the site's key; until then log in as the image's own user.",
     steps: &[
         "`getent passwd USER`, and `sudo cat ~USER/.ssh/authorized_keys`.",
-        "Log in as the image's own user (`ubuntu`) and add the site's key there, or correct the user data of the site's profile.",
+        "Log in as the default user of the image (`ubuntu`) and add the site's key, or correct the user data of the site's profile.",
     ],
     severity: Severities::all(Severity::Warn),
     scope: Scope::Host,
@@ -295,12 +295,12 @@ pub const DEPLOY_USER: Check = Check {
 /// Host telemetry is behind its own proxy (A-19, I-207, INC-36, CON-09).
 pub const NETDATA: Check = Check {
     id: "netdata",
-    proves: "Netdata of the host is reached by the host's own proxy alone.",
+    proves: "Only the host's own proxy can reach Netdata of the host.",
     observed: "The listening sockets of the kernel: Netdata's own are on loopback, one of them 127.0.0.1:19998. Skipped where it is not installed. It never makes a host unschedulable.",
     remedy: "Bind Netdata to 127.0.0.1:19998, and let nginx listen on port 19999.",
     steps: &[
         "`ss -ltnp | grep -E ':1999[89]'` shows who listens where.",
-        "Netdata on `0.0.0.0:19999` means that the site's bootstrap did not come to its end: run it again, or set `bind to = 127.0.0.1:19998` in `/etc/netdata/netdata.conf` and look at the site `gpuaas-netdata-edge` of nginx.",
+        "Netdata on `0.0.0.0:19999` means that the site's bootstrap is incomplete: run it again, or set `bind to = 127.0.0.1:19998` in `/etc/netdata/netdata.conf` and check the site `gpuaas-netdata-edge` of nginx.",
     ],
     severity: Severities::GPUS.warn(),
     scope: Scope::Host,
@@ -311,10 +311,10 @@ pub const NETDATA: Check = Check {
 pub const SETTINGS: Check = Check {
     id: "settings",
     proves: "The settings of the host's network are usable.",
-    observed: "`agent.network.gateway` is an IPv4 address with the length of its network.",
+    observed: "`agent.network.gateway` is an IPv4 address with prefix length.",
     remedy: "Correct the setting agent.network.gateway.",
     steps: &[
-        "Write it as `10.100.0.1/24` in the agent's configuration file and restart the agent.",
+        "Write the address like `10.100.0.1/24` in the agent's configuration file and restart the agent.",
     ],
     severity: Severities::VMS,
     scope: Scope::Host,

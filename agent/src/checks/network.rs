@@ -4,7 +4,7 @@ use super::{Check, Observer, Scope, Severities, Severity};
 /// The bridge has the gateway's address (A-147, J-02).
 pub const BRIDGE: Check = Check {
     id: "bridge",
-    proves: "The guests' bridge is there with the gateway's address, and with that of the metadata service where the host has it. That it is does not mean that a packet leaves (INC-01).",
+    proves: "The guests' bridge exists and has the address of the gateway, and of the metadata service if the host serves it. This does not prove that packets leave the host (INC-01).",
     observed: "The addresses of the interface.",
     remedy: "Create the bridge and give it the gateway's address: restart gpuaas-slice-network-baseline.",
     steps: &[
@@ -31,12 +31,12 @@ pub const OVS_BRIDGE: Check = Check {
 /// Packets of guests are sent on (A-75, INC-01).
 pub const IP_FORWARDING: Check = Check {
     id: "ip_forwarding",
-    proves: "The host sends on what guests send: no rule of the site drops it, and there is a way out.",
-    observed: "net.ipv4.ip_forward is 1, and a packet that is sent from a network namespace on the bridge reaches the end of the host's packet filter on its way out, where it is counted and dropped.",
+    proves: "The host forwards packets of guests: no rule of the site drops them, and there is a route.",
+    observed: "net.ipv4.ip_forward is 1, and a packet from a network namespace on the bridge reaches the end of the host's packet filter on its way out, where the agent counts and drops it.",
     remedy: "Set net.ipv4.ip_forward=1, and let the site's packet filter pass what comes from the bridge.",
     steps: &[
         "`sysctl net.ipv4.ip_forward`; set it in `/etc/sysctl.d` too.",
-        "If it is 1: `ip route get 192.175.48.1` must name a way out (the setting `agent.network.outside` names another address), and `nft list ruleset` must have no rule in a forward hook that drops what comes from the bridge. Where only the policy of `iptables` drops it, as Docker sets it, `systemctl restart gpuaas-slice-network-baseline` puts the rules back that pass it.",
+        "If it is 1: `ip route get 192.175.48.1` must show a route (the setting `agent.network.outside` changes the address), and `nft list ruleset` must have no rule in a forward hook that drops packets from the bridge. If only the policy of `iptables` drops them, as Docker's does, `systemctl restart gpuaas-slice-network-baseline` restores the rules that accept them.",
     ],
     severity: Severities::VMS,
     scope: Scope::Host,
@@ -46,13 +46,13 @@ pub const IP_FORWARDING: Check = Check {
 /// Guests' packets leave with the host's address (A-74, INC-01, J-06).
 pub const NAT: Check = Check {
     id: "nat",
-    proves: "Packets of guests leave with an address of the host, and not with a private one that a firewall stops.",
-    observed: "A rule of nftables or iptables masquerades exactly the guests' network, and the packet from the bridge had another source address at the end.",
+    proves: "Packets of guests leave with an address of the host, not with a private address that a firewall would drop.",
+    observed: "A rule of nftables or iptables masquerades exactly the guests' network, and the test packet left with another source address.",
     remedy: "Add the masquerade rule of the guests' network: restart gpuaas-slice-network-baseline.",
     steps: &[
         "`nft list ruleset | grep masquerade` and `iptables -t nat -S POSTROUTING`.",
         "`systemctl restart gpuaas-slice-network-baseline`, or by hand: `iptables -t nat -A POSTROUTING -s 10.100.0.0/24 -j MASQUERADE`.",
-        "Run discovery again afterwards; a slot that is `cleanup_blocked` is repaired by itself (A-79, A-80).",
+        "Run discovery again afterwards; a slot that is `cleanup_blocked` needs its own repair (A-79, A-80).",
     ],
     severity: Severities::VMS,
     scope: Scope::Host,
@@ -63,11 +63,11 @@ pub const NAT: Check = Check {
 pub const GUEST_ISOLATION: Check = Check {
     id: "guest_isolation",
     proves: "The rules that isolate guests from each other are in force as the agent made them.",
-    observed: "The flows of the switch and the tables of the packet filter, compared with what the reservations say.",
+    observed: "The flows of the switch and the tables of the packet filter, compared with the reservations.",
     remedy: "The agent puts them back within seconds; if it does not, see its log.",
     steps: &[
-        "`journalctl -u gpuaas-node-agent -n 100`: it says what differs and what refuses.",
-        "The bridge must have no port but those of guests: `ovs-vsctl list-ports ovsbr0`.",
+        "`journalctl -u gpuaas-node-agent -n 100`: the log shows the differences and the errors.",
+        "The bridge must have only ports of guests: `ovs-vsctl list-ports ovsbr0`.",
     ],
     severity: Severities::VMS,
     scope: Scope::Host,
@@ -77,7 +77,7 @@ pub const GUEST_ISOLATION: Check = Check {
 /// Guests get their address.
 pub const DNSMASQ: Check = Check {
     id: "dnsmasq",
-    proves: "A guest gets its address: dnsmasq answers with what the agent's hosts directory says.",
+    proves: "A guest gets its address: dnsmasq answers according to the agent's hosts directory.",
     observed: "The process of the pid file is dnsmasq, and it answers a DHCP request from a network namespace on the bridge with the reserved address.",
     remedy: "Start dnsmasq with the hosts directory of this agent; restart it when it does not answer.",
     steps: &[
@@ -93,11 +93,11 @@ pub const DNSMASQ: Check = Check {
 pub const IPOIB_NETPLAN: Check = Check {
     id: "ipoib_netplan",
     proves: "The network of the fabric was rendered.",
-    observed: "The file of the setting `agent.fabric.netplan_file` is there and not empty. Skipped where the site has no fabric.",
+    observed: "The file of the setting `agent.fabric.netplan_file` exists and is not empty. Skipped if the site has no fabric.",
     remedy: "render /etc/netplan/60-ipoib.yaml from site/profile bootstrap",
     steps: &[
-        "Where the setting `agent.fabric.interfaces` names the host's interfaces and addresses: `gpuaas-node-agent deploy-bootstrap` renders it.",
-        "Otherwise run the site's InfiniBand baseline again, or name them.",
+        "If the setting `agent.fabric.interfaces` has the interfaces and addresses of the host, `gpuaas-node-agent deploy-bootstrap` renders the file.",
+        "Otherwise run the site's InfiniBand baseline again, or set them.",
     ],
     severity: Severities::GPUS,
     scope: Scope::Host,
@@ -123,7 +123,7 @@ pub const FABRIC_ROUTE: Check = Check {
     observed: "A route to the setting `agent.fabric.subnet`, or to a part of it, by an interface ibp*.",
     remedy: "Run netplan apply, and look at the link of the InfiniBand ports.",
     steps: &[
-        "`ip -4 route`: a route of `192.168.0.0/16` and the narrower one of `tmfifo_net0` live beside each other.",
+        "`ip -4 route`: a route of `192.168.0.0/16` and the narrower one of `tmfifo_net0` can coexist.",
     ],
     severity: Severities::GPUS,
     scope: Scope::Host,
@@ -133,7 +133,7 @@ pub const FABRIC_ROUTE: Check = Check {
 /// The management link to a BlueField card (A-76, A-78, J-19).
 pub const TMFIFO: Check = Check {
     id: "tmfifo",
-    proves: "The BlueField card is reached by its management link, where there is one.",
+    proves: "The management link of the BlueField card works, if there is one.",
     observed: "`tmfifo_net0` has an IPv4 address, and the other end of its network answers a ping. Skipped without the interface.",
     remedy: "Give it an address if the card is managed from this host, and see whether rshim runs.",
     steps: &[
@@ -147,11 +147,11 @@ pub const TMFIFO: Check = Check {
 /// The former service (A-87, I-17, INC-05).
 pub const HISTORICAL_NETWORK_SERVICE: Check = Check {
     id: "historical_network_service",
-    proves: "No service of the network baseline's former name is left.",
+    proves: "The service with the former name of the network baseline is removed.",
     observed: "systemd has no unit gpuaas-slice-host-net-baseline.",
     remedy: "remove it; gpuaas-slice-network-baseline does its work",
     steps: &[
-        "`gpuaas-node-agent deploy-bootstrap` disables it and removes its unit file, with a backup.",
+        "`gpuaas-node-agent deploy-bootstrap` disables the service and removes its unit file, with a backup.",
     ],
     severity: Severities::all(Severity::Warn),
     scope: Scope::Host,
@@ -162,7 +162,7 @@ pub const HISTORICAL_NETWORK_SERVICE: Check = Check {
 pub const API_TOPOLOGY: Check = Check {
     id: "api_topology",
     proves: "The platform has a completed discovery of this node, without a blocker.",
-    observed: "The discovery as the API shows it to an administrator. A warning where neither token nor node id is given (I-19).",
+    observed: "The discovery in the API, as an administrator sees it. A warning without token and node id (I-19).",
     remedy: "repair what the blockers name, then run discovery again: gpuaas admin node discover ID",
     steps: &["`gpuaas admin node discover ID`, and read its blockers."],
     severity: Severities::EVERYWHERE,
@@ -173,8 +173,8 @@ pub const API_TOPOLOGY: Check = Check {
 /// The way to the host (I-02, I-03).
 pub const SSH: Check = Check {
     id: "ssh",
-    proves: "The checks ran at the other end of the SSH connection, to their last line.",
-    observed: "The other end's summary came.",
+    proves: "The checks ran completely at the other end of the SSH connection.",
+    observed: "The summary of the other end arrived.",
     remedy: "log in by ssh, with a key and without a password, and install the agent there",
     steps: &["`ssh USER@HOST sudo -n gpuaas-node-agent --version`."],
     severity: Severities::EVERYWHERE,

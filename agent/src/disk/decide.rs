@@ -74,8 +74,8 @@ pub enum Blocker {
         pid: u32,
         program: String,
     },
-    /// Somebody out of our sight has claimed it.
-    Claimed,
+    /// Somebody out of our sight has it open exclusively.
+    Busy,
     /// It is another disk than the one that was proven.
     Changed(String),
     /// It or a partition of it is a part of something else, or swap, that nobody has assembled now.
@@ -110,7 +110,7 @@ impl fmt::Display for Blocker {
             Self::Untraced(name) => write!(f, "nobody can tell what {name} stands on"),
             Self::UsedByDomain { name, state } => write!(f, "domain {name} ({state}) uses it"),
             Self::OpenBy { pid, program } => write!(f, "process {pid} ({program}) holds it open"),
-            Self::Claimed => write!(f, "claimed by another user of the kernel"),
+            Self::Busy => write!(f, "open exclusively by another user of the kernel"),
             Self::Changed(what) => write!(f, "{what} since it was proven"),
             Self::Member { device, kind } => {
                 write!(f, "{device} is in use by its signature {kind}")
@@ -131,26 +131,26 @@ pub struct ProvenDisk {
     partitions: Vec<String>,
 }
 
-/// What a proven disk is after it was claimed.
+/// What a proven disk is after it was opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AfterClaim {
+pub struct AfterOpen {
     /// Where its identity leads now.
     pub resolution: Resolution,
     /// As in [`DiskFacts`], of the name it was proven under.
     pub diskseq: Option<u64>,
     /// Number of the device of that name, as sysfs writes it.
     pub number: Option<String>,
-    /// Number of the device that is claimed.
-    pub claimed: String,
+    /// Number of the device that is open.
+    pub opened: String,
 }
 
 impl ProvenDisk {
-    /// Whether what is claimed is the disk that was proven: kernel names are assigned anew, and between the proof and
-    /// the claim one may have been.
+    /// Whether what is open is the disk that was proven: kernel names are assigned anew, and between the proof and
+    /// the opening one may have been.
     ///
     /// # Errors
     /// What has changed.
-    pub fn check_claimed(&self, after: &AfterClaim) -> Result<(), Blocker> {
+    pub fn check_opened(&self, after: &AfterOpen) -> Result<(), Blocker> {
         let changed = |what: &str| Err(Blocker::Changed(what.to_owned()));
         if after.resolution != Resolution::Device(self.name.clone()) {
             return changed("its identity leads elsewhere");
@@ -158,7 +158,7 @@ impl ProvenDisk {
         if after.diskseq != self.diskseq {
             return changed("another disk has taken its name");
         }
-        if after.number.as_deref() != Some(&after.claimed) {
+        if after.number.as_deref() != Some(&after.opened) {
             return changed("its device node is another device's");
         }
         Ok(())
@@ -244,8 +244,8 @@ pub fn decide(
                 program: holder.program.clone(),
             }),
     );
-    if facts.claimed && blockers.is_empty() {
-        blockers.push(Blocker::Claimed);
+    if facts.busy && blockers.is_empty() {
+        blockers.push(Blocker::Busy);
     }
     if matches!(
         intent,

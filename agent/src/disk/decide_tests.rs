@@ -124,7 +124,7 @@ fn d_29_a_process_that_holds_it_open_refuses_it() {
 }
 
 #[test]
-fn d_29_swap_holders_read_only_size_and_claims_refuse_it() {
+fn d_29_swap_holders_read_only_size_and_exclusive_opens_refuse_it() {
     let with = |change: fn(&mut DiskFacts)| {
         let mut facts = raw();
         change(&mut facts);
@@ -154,7 +154,7 @@ fn d_29_swap_holders_read_only_size_and_claims_refuse_it() {
         },
     );
     refused_for_all(&with(|f| f.is_block = false), &Blocker::NotABlockDevice);
-    refused_for_all(&with(|f| f.claimed = true), &Blocker::Claimed);
+    refused_for_all(&with(|f| f.busy = true), &Blocker::Busy);
     refused_for_all(&with(|f| f.name = None), &Blocker::Missing);
     refused_for_all(
         &with(|f| f.ambiguous = Some("nvme1c1n1".into())),
@@ -548,39 +548,39 @@ proptest! {
             1 => facts.swaps = vec!["/dev/nvme1n1".into()],
             2 => facts.domains = vec![DomainUse { name: "d".into(), state: "shut off".into() }],
             3 => facts.descriptor_holders = vec![DescriptorHolder { pid: 1, program: "p".into() }],
-            _ => facts.claimed = true,
+            _ => facts.busy = true,
         }
         prop_assert!(decide(&identity(), BYTES, &facts, INTENTS[intent]).is_err());
     }
 }
 
 #[test]
-fn d_33_a_disk_that_became_another_one_before_its_claim_is_not_written_to() {
+fn d_33_a_disk_that_became_another_one_before_it_was_opened_is_not_written_to() {
     let facts = DiskFacts {
         diskseq: Some(7),
         ..raw()
     };
     let disk = decide(&identity(), BYTES, &facts, WIPE).unwrap();
-    let same = AfterClaim {
+    let same = AfterOpen {
         resolution: Resolution::Device("nvme1n1".into()),
         diskseq: Some(7),
         number: Some("259:3".into()),
-        claimed: "259:3".into(),
+        opened: "259:3".into(),
     };
-    assert_eq!(disk.check_claimed(&same), Ok(()));
-    type Change = fn(&mut AfterClaim);
+    assert_eq!(disk.check_opened(&same), Ok(()));
+    type Change = fn(&mut AfterOpen);
     let changes: [Change; 5] = [
         |after| after.resolution = Resolution::Device("nvme2n1".into()),
         |after| after.resolution = Resolution::Missing,
         |after| after.diskseq = Some(8),
         |after| after.number = None,
-        |after| after.claimed = "259:9".into(),
+        |after| after.opened = "259:9".into(),
     ];
     for change in changes {
         let mut after = same.clone();
         change(&mut after);
         assert!(
-            matches!(disk.check_claimed(&after), Err(Blocker::Changed(_))),
+            matches!(disk.check_opened(&after), Err(Blocker::Changed(_))),
             "{after:?}"
         );
     }

@@ -43,8 +43,8 @@ pub struct DiskFacts {
     pub untraced: Vec<String>,
     /// Processes that hold any of it open.
     pub descriptor_holders: Vec<DescriptorHolder>,
-    /// An exclusive open was refused: something outside our view has claimed it.
-    pub claimed: bool,
+    /// An exclusive open was refused: something outside our view has it open.
+    pub busy: bool,
     /// Signatures on the disk.
     pub signatures: Vec<String>,
     /// Signatures in its partitions: partition and signature.
@@ -53,7 +53,7 @@ pub struct DiskFacts {
     pub domains: Vec<DomainUse>,
 }
 
-/// Gathers what the kernel's file systems report about a disk. Signatures, domains and the claim need programs
+/// Gathers what the kernel's file systems report about a disk. Signatures, domains and the exclusive open need programs
 /// and are added by the caller. `trusts` are programs that hold no disk, though nobody can see that they do not.
 ///
 /// # Errors
@@ -123,7 +123,7 @@ fn of_stack(
         holders: above,
         untraced,
         descriptor_holders: Vec::new(),
-        claimed: false,
+        busy: false,
         signatures: Vec::new(),
         partition_signatures: Vec::new(),
         domains: Vec::new(),

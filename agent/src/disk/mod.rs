@@ -2,10 +2,10 @@
 //! identity is resolved anew and it is proven to be ours and unused, at that very moment.
 //!
 //! Facts are gathered ([`facts`]), then a pure function decides ([`decide`]); only it makes a [`ProvenDisk`]. That is
-//! claimed in the kernel and resolved again, and only such a [`ClaimedDisk`] can be cloned to or wiped.
-pub mod claim;
+//! opened exclusively and resolved again, and only such a [`ExclusiveDisk`] can be cloned to or wiped.
 pub mod decide;
 mod device_number;
+pub mod exclusive;
 pub mod facts;
 pub mod holders;
 pub mod identity;
@@ -23,8 +23,8 @@ pub mod verify;
 pub mod wipe;
 pub mod wipe_log;
 
-pub use claim::ClaimedDisk;
 pub use decide::{Blocker, Intent, ProvenDisk, decide};
+pub use exclusive::ExclusiveDisk;
 pub use facts::DiskFacts;
 pub use identity::DiskIdentity;
 pub use probe::DiskProbe;

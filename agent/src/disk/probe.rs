@@ -3,9 +3,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::claim::{ClaimedDisk, is_claimed_by_others};
-use super::decide::{AfterClaim, Blocker, Intent, ProvenDisk, decide, refusal};
+use super::decide::{AfterOpen, Blocker, Intent, ProvenDisk, decide, refusal};
 use super::device_number::block_number;
+use super::exclusive::{ExclusiveDisk, is_busy};
 use super::facts::{DiskFacts, DomainUse, diskseq, gather};
 use super::identity::{DiskIdentity, Resolution, loop_devices, resolve_by_id, resolve_lab};
 use super::signatures::{LIMIT, signatures, signatures_within};
@@ -92,7 +92,7 @@ impl DiskProbe {
         facts.domains = blocking::run(move || used_by(&domains, &aliases)).await?;
         let device = Path::new("/dev").join(&name);
         if self.root.is_live() {
-            facts.claimed = is_claimed_by_others(&device)?;
+            facts.busy = is_busy(&device)?;
         }
         if self.root.is_live() || recording::is_replay() {
             facts.signatures = signatures(&device, LIMIT).await?;
@@ -133,23 +133,23 @@ impl DiskProbe {
         }
     }
 
-    /// Claims a proven disk, then makes sure that it is still the one that was proven.
+    /// Opens a proven disk exclusively, then makes sure that it is still the one that was proven.
     ///
     /// # Errors
-    /// `DISK_UNSAFE` when something else claimed it, or it became another disk.
-    pub async fn claim(&self, disk: ProvenDisk) -> HostResult<ClaimedDisk> {
-        let claimed = ClaimedDisk::take(disk)?;
-        let after = AfterClaim {
-            resolution: self.resolve(claimed.identity()).await?,
-            diskseq: diskseq(&self.root, claimed.name())?,
+    /// `DISK_UNSAFE` when something else has it open, or it became another disk.
+    pub async fn open_exclusively(&self, disk: ProvenDisk) -> HostResult<ExclusiveDisk> {
+        let opened = ExclusiveDisk::open(disk)?;
+        let after = AfterOpen {
+            resolution: self.resolve(opened.identity()).await?,
+            diskseq: diskseq(&self.root, opened.name())?,
             number: self
                 .root
-                .read_value(format!("/sys/class/block/{}/dev", claimed.name())),
-            claimed: claimed.number()?,
+                .read_value(format!("/sys/class/block/{}/dev", opened.name())),
+            opened: opened.number()?,
         };
-        match claimed.check_claimed(&after) {
-            Ok(()) => Ok(claimed),
-            Err(blocker) => Err(refusal(claimed.identity(), &[blocker])),
+        match opened.check_opened(&after) {
+            Ok(()) => Ok(opened),
+            Err(blocker) => Err(refusal(opened.identity(), &[blocker])),
         }
     }
 
@@ -210,7 +210,7 @@ fn passing(blockers: &[Blocker]) -> bool {
     blockers.iter().all(|blocker| {
         matches!(
             blocker,
-            Blocker::OpenBy { .. } | Blocker::Claimed | Blocker::Untraced(_)
+            Blocker::OpenBy { .. } | Blocker::Busy | Blocker::Untraced(_)
         )
     })
 }

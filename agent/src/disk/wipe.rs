@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::claim::ClaimedDisk;
+use super::exclusive::ExclusiveDisk;
 use super::identity::DiskIdentity;
 use super::method::{Erase, NvmeFacts, WipeFacts, Zero, choose, without_erase};
 use super::overwrite::overwrite;
@@ -26,7 +26,7 @@ const SITE_OUTPUT: usize = 2000;
 
 /// A disk to be wiped.
 pub struct WipeJob<'a> {
-    pub disk: &'a ClaimedDisk,
+    pub disk: &'a ExclusiveDisk,
     /// Whose disk it is.
     pub slot: SlotId,
     pub policy: WipePolicy,
@@ -47,7 +47,7 @@ pub struct Wiped {
 /// Wipes disks.
 #[async_trait]
 pub trait Wiper: Send + Sync {
-    /// Wipes one claimed disk.
+    /// Wipes one disk that is open exclusively.
     async fn wipe(&self, job: WipeJob<'_>) -> HostResult<Wiped>;
 }
 
@@ -64,7 +64,7 @@ impl HostWiper {
     }
 
     /// What is known of the disk.
-    async fn facts(&self, disk: &ClaimedDisk) -> WipeFacts {
+    async fn facts(&self, disk: &ExclusiveDisk) -> WipeFacts {
         let name = disk.name();
         let queue = |file: &str| {
             let path = format!("/sys/class/block/{name}/queue/{file}");
@@ -193,7 +193,7 @@ impl Wiper for HostWiper {
 /// # Errors
 /// The device does not write them; those of `reached`, and then it ends there.
 pub async fn zero_out(
-    disk: &ClaimedDisk,
+    disk: &ExclusiveDisk,
     from: u64,
     piece: u64,
     limit: Duration,
@@ -217,7 +217,7 @@ fn percent(at: u64, of: u64) -> u32 {
 }
 
 async fn discard(device: &OsStr, flags: &[&str], limit: Duration) -> HostResult<()> {
-    // Without --force the program would claim the device itself, which our own claim forbids.
+    // Without --force the program would open the device exclusively itself, which our own exclusive open forbids.
     let mut arguments: Vec<&OsStr> = vec!["--force".as_ref()];
     arguments.extend(flags.iter().map(|flag| -> &OsStr { flag.as_ref() }));
     arguments.push(device);
@@ -285,7 +285,7 @@ fn end_of(text: &str) -> String {
     text.chars().skip(skip).collect()
 }
 
-/// Overwrites from an offset, noting how far it is. The thread that writes has the claim for itself: it ends at its next
+/// Overwrites from an offset, noting how far it is. The thread that writes has the disk open for itself: it ends at its next
 /// piece when nobody waits for it any more, and until then nobody else gets the disk.
 async fn write_zeroes(
     job: &WipeJob<'_>,
@@ -293,14 +293,14 @@ async fn write_zeroes(
     note: impl Fn(u64) -> HostResult<()>,
 ) -> HostResult<()> {
     let (device, bytes) = (job.disk.device(), job.disk.bytes());
-    let claim = job.disk.share()?;
+    let open = job.disk.share()?;
     let (report, mut reached) = tokio::sync::watch::channel(from);
     let writing = tokio::task::spawn_blocking(move || {
         let goes_on = || !report.is_closed();
         let written = overwrite(&device, from, bytes, NOTE_EVERY, goes_on, |at| {
             report.send_replace(at);
         });
-        drop(claim);
+        drop(open);
         written
     });
     while reached.changed().await.is_ok() {

@@ -19,7 +19,7 @@ use super::files::{Files, Identity, Validity, csr};
 use super::inventory::{RETRY, stranger, until_decided};
 use crate::node::Node;
 
-/// Part of a certificate's life after which it is renewed, and the jitter between hosts.
+/// Part of a certificate's lifetime after which it is renewed, and the jitter between hosts.
 const DUE_AFTER: f64 = 0.62;
 const SPREAD: f64 = 0.1;
 /// Between two readings of the clock, which may be set.
@@ -49,8 +49,8 @@ fn next(validity: Option<Validity>, now: Timestamp, spread: f64) -> Next {
     let Some(validity) = validity.filter(|validity| now < validity.ends) else {
         return Next::Renew(Proof::Key);
     };
-    let life = validity.ends.duration_since(validity.begins).as_secs_f64();
-    let due = SignedDuration::try_from_secs_f64(life * (DUE_AFTER + SPREAD * spread))
+    let lifetime = validity.ends.duration_since(validity.begins).as_secs_f64();
+    let due = SignedDuration::try_from_secs_f64(lifetime * (DUE_AFTER + SPREAD * spread))
         .unwrap_or(SignedDuration::ZERO);
     let left = due - now.duration_since(validity.begins);
     match Duration::try_from(left) {
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_certificate_is_renewed_after_two_thirds_of_its_life_and_by_key_when_it_is_over() {
-        let life = Some(Validity {
+        let validity = Some(Validity {
             begins: at(0),
             ends: at(10_000),
         });
@@ -227,7 +227,7 @@ mod tests {
             (9_999, 0.5, Next::Renew(Proof::Certificate)),
             (10_000, 0.5, Next::Renew(Proof::Key)),
         ] {
-            assert_eq!(next(life, at(now), spread), expected, "{now} {spread}");
+            assert_eq!(next(validity, at(now), spread), expected, "{now} {spread}");
         }
         assert_eq!(next(None, at(0), 0.5), Next::Renew(Proof::Key));
     }

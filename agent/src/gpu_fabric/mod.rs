@@ -22,7 +22,7 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
 pub use difference::{Difference, Kind as DifferenceKind};
 pub use fmpm::Fmpm;
-pub use steps::{Did, activate, deactivate, find};
+pub use steps::{Did, activate, deactivate, deactivate_unowned, find};
 use steps::{Stopped, unavailable};
 pub use table::{MAX_MODULE, Partition, PartitionId, Table, listed};
 

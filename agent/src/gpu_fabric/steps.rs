@@ -142,6 +142,21 @@ pub async fn deactivate(
     .await
 }
 
+/// Deactivates a partition that is active and that the journal has for nobody: an operator's repair (D-82). One that is not active
+/// is good. Returns whether it was active.
+///
+/// # Errors
+/// `LEASE_HELD` while the journal has a partition with one of its GPUs for an allocation, `OPERATION_CONFLICT` while a VM runs
+/// with GPUs for which the journal has no partition: they may be these. Fabric Manager does not answer.
+pub async fn deactivate_unowned(node: &Node, id: PartitionId) -> HostResult<bool> {
+    let Some(fabric) = &node.gpu_fabric else {
+        let why = "this host has no Fabric Manager";
+        return Err(HostError::host(ErrorReason::GpuPartitionUnavailable, why));
+    };
+    let _turn = fabric.turn.lock().await;
+    Ok(fabric.separate_unowned(node, id).await?)
+}
+
 /// Number of the partition of exactly these GPUs.
 fn offered(table: &Table, modules: &BTreeSet<u32>) -> Result<PartitionId, Stopped> {
     let partition = table.of(modules).ok_or_else(|| {
@@ -271,6 +286,33 @@ impl GpuFabric {
             Some(id) => Did::something(format!("partition {id} is not active any more")),
             None => Did::nothing("no partition of the VM is active"),
         })
+    }
+
+    async fn separate_unowned(&self, node: &Node, id: PartitionId) -> Result<bool, Stopped> {
+        let table = self.reported(node).await?;
+        let Some(partition) = table.get(id).filter(|one| one.active) else {
+            return Ok(false);
+        };
+        let rows = node.journal.partitions()?;
+        // its own number, too: an older agent wrote no GPUs, and a table that has changed has other numbers
+        let owner = rows
+            .iter()
+            .find(|row| row.id == id || !row.modules.is_disjoint(&partition.modules));
+        if let Some(row) = owner {
+            let why = format!(
+                "the host has partition {} for allocation {}",
+                row.id, row.allocation
+            );
+            return Err(HostError::host(ErrorReason::LeaseHeld, why).into());
+        }
+        if let Some(vm) = unjournaled(node, &rows).await? {
+            let why = format!("{vm} runs with GPUs, and the host has no partition for it");
+            return Err(HostError::host(ErrorReason::OperationConflict, why).into());
+        }
+        self.separate(id).await?;
+        let table = self.manager.table().await?;
+        self.reconcile(node, table).await?;
+        Ok(true)
     }
 
     /// Deactivates a partition; one that is not active is good.

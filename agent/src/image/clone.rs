@@ -8,7 +8,7 @@ use std::time::Duration;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use crate::disk::ClaimedDisk;
+use crate::disk::ExclusiveDisk;
 use crate::error::{HostError, HostResult};
 use crate::host::exec;
 
@@ -17,11 +17,11 @@ const CONVERT: [&str; 12] = [
     "convert", "-p", "-f", "raw", "-O", "raw", "-n", "-W", "-m", "16", "-t", "none",
 ];
 
-/// Clones an image file onto a disk within `limit`; `progress` gets percent. The disk stays claimed meanwhile, so that
+/// Clones an image file onto a disk within `limit`; `progress` gets percent. The disk stays open exclusively meanwhile, so that
 /// nothing can begin to use it below the clone.
 pub async fn clone_image(
     image: &Path,
-    disk: &ClaimedDisk,
+    disk: &ExclusiveDisk,
     limit: Duration,
     progress: impl FnMut(u32),
 ) -> HostResult<()> {

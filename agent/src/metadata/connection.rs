@@ -85,10 +85,10 @@ impl Connections {
             // of a simple client that has said all it has to say
             .half_close(true)
             .serve_connection(TokioIo::new(stream), service);
-        let life = self.limits.connection;
+        let lifetime = self.limits.connection;
         tokio::spawn(async move {
             // how it ended is its VM's affair
-            let _ended = tokio::time::timeout(life, connection).await;
+            let _ended = tokio::time::timeout(lifetime, connection).await;
             drop(place);
         });
     }

@@ -1,7 +1,7 @@
 //! The metadata service: what a VM may know of itself, at `http://169.254.169.254` (issue 15).
 //!
 //! It listens where the profile's host services name `metadata`. The caller is who its address says: a VM's port can
-//! send as its own address alone, and receive what is sent to it alone ([`crate::wire`]), so whoever completes a TCP
+//! send as its own address alone, and receive what is sent to it alone ([`crate::network`]), so whoever completes a TCP
 //! connection from a reserved address is the VM with that reservation. Any other source is answered 404 and nothing
 //! else.
 //!
@@ -104,7 +104,7 @@ pub struct Limits {
     pub connections: usize,
     /// Longest wait for a request's line and headers.
     pub headers: Duration,
-    /// Life of a connection.
+    /// Lifetime of a connection.
     pub connection: Duration,
 }
 
@@ -120,7 +120,7 @@ impl Default for Limits {
 
 /// Serves where the profile names the service and the agent makes the rules of the VMs' network, until `shutdown`.
 pub async fn run(node: &Node, context: &Context, shutdown: CancellationToken) {
-    if !is_named(&node.settings.network) || !node.wire.is_active() {
+    if !is_named(&node.settings.network) || !node.network_rules.is_active() {
         return;
     }
     let peers: Peers = context.peers.clone();

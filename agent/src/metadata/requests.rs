@@ -13,7 +13,7 @@ use super::instance::Caller;
 use super::sessions::MOST_SECONDS;
 use super::tree;
 
-/// Life of a token, in a request for one and in its answer.
+/// Lifetime of a token, in a request for one and in its answer.
 const TTL: HeaderName = HeaderName::from_static("x-aws-ec2-metadata-token-ttl-seconds");
 /// The token, in any other request.
 const TOKEN: HeaderName = HeaderName::from_static("x-aws-ec2-metadata-token");
@@ -78,10 +78,10 @@ impl Metadata {
             tracing::error!(%error, "cannot make a session token of the metadata service");
             return status(StatusCode::INTERNAL_SERVER_ERROR);
         }
-        let life = Duration::from_secs(seconds);
-        let token = self
-            .sessions
-            .issue(caller.id, &caller.present, random, life, Instant::now());
+        let lifetime = Duration::from_secs(seconds);
+        let token =
+            self.sessions
+                .issue(caller.id, &caller.present, random, lifetime, Instant::now());
         with(StatusCode::OK, token, (TTL, &seconds.to_string()))
     }
 

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::ids::AllocationId;
 
-/// Longest life of a token, in seconds.
+/// Longest lifetime of a token, in seconds.
 pub const MOST_SECONDS: u64 = 21_600;
 /// Tokens of one VM at a time; one more ends the oldest.
 const MOST: usize = 64;
@@ -28,7 +28,7 @@ impl Sessions {
         of: AllocationId,
         present: &[AllocationId],
         random: [u8; 32],
-        life: Duration,
+        lifetime: Duration,
         now: Instant,
     ) -> String {
         let token = hex::encode(random);
@@ -41,7 +41,7 @@ impl Sessions {
         }
         own.push_back(Session {
             digest: digest(&token),
-            ends: now + life,
+            ends: now + lifetime,
         });
         token
     }
@@ -73,29 +73,31 @@ mod tests {
 
     #[test]
     fn p11_a_token_is_of_one_vm_and_ends_with_its_time_and_with_the_vm() {
-        let (sessions, now, life) = (Sessions::default(), Instant::now(), Duration::from_secs(60));
+        let (sessions, now, lifetime) =
+            (Sessions::default(), Instant::now(), Duration::from_secs(60));
         let (both, one) = ([vm(1), vm(2)], [vm(2)]);
-        let token = sessions.issue(vm(1), &both, [1; 32], life, now);
+        let token = sessions.issue(vm(1), &both, [1; 32], lifetime, now);
         assert_eq!(token.len(), 64);
         assert!(sessions.knows(vm(1), &token, now));
         assert!(!sessions.knows(vm(2), &token, now), "of the other VM");
         assert!(!sessions.knows(vm(1), &token[1..], now));
         assert!(!sessions.knows(vm(1), "", now));
-        let last = now + life - Duration::from_nanos(1);
+        let last = now + lifetime - Duration::from_nanos(1);
         assert!(sessions.knows(vm(1), &token, last));
-        assert!(!sessions.knows(vm(1), &token, now + life));
+        assert!(!sessions.knows(vm(1), &token, now + lifetime));
         // the VM is gone when the next one gets a token
-        sessions.issue(vm(2), &one, [2; 32], life, now);
+        sessions.issue(vm(2), &one, [2; 32], lifetime, now);
         assert!(!sessions.knows(vm(1), &token, now));
     }
 
     #[test]
     fn a_vm_has_a_bounded_number_of_tokens() {
-        let (sessions, now, life) = (Sessions::default(), Instant::now(), Duration::from_secs(60));
+        let (sessions, now, lifetime) =
+            (Sessions::default(), Instant::now(), Duration::from_secs(60));
         let tokens: Vec<String> = (0..=MOST)
             .map(|number| {
                 let random = [u8::try_from(number).unwrap(); 32];
-                sessions.issue(vm(1), &[vm(1)], random, life, now)
+                sessions.issue(vm(1), &[vm(1)], random, lifetime, now)
             })
             .collect();
         assert!(!sessions.knows(vm(1), &tokens[0], now), "the oldest ended");
@@ -106,7 +108,7 @@ mod tests {
         );
         let held = |sessions: &Sessions| sessions.0.lock().unwrap()[&vm(1)].len();
         assert_eq!(held(&sessions), MOST);
-        sessions.issue(vm(1), &[vm(1)], [255; 32], life, now + life);
+        sessions.issue(vm(1), &[vm(1)], [255; 32], lifetime, now + lifetime);
         assert_eq!(held(&sessions), 1, "those that ended are forgotten");
     }
 }

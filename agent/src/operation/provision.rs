@@ -179,7 +179,7 @@ async fn clone(work: &Work) -> HostResult<Done> {
     let ids: Vec<_> = slots.iter().map(|slot| slot.id).collect();
     work.node.journal.mark_touched(&ids)?;
     let file = work.node.images.file(&source.digest);
-    let disk = work.node.probe.claim(disk).await?;
+    let disk = work.node.probe.open_exclusively(disk).await?;
     clone_image(&file, &disk, work.remaining(), |percent| {
         work.progress(percent, "cloning the image");
     })
@@ -397,9 +397,9 @@ pub async fn start_apart(work: &Work) -> HostResult<()> {
     if network.vm_bandwidth_mbits.is_some() && matches!(state, None | Some(PowerState::ShutOff)) {
         remove::port(&work.node, work.operation.allocation).await?;
     }
-    work.node.wire.put().await?;
+    work.node.network_rules.put().await?;
     work.node.hypervisor.start(work.vm().as_str()).await?;
-    work.node.wire.put().await?;
+    work.node.network_rules.put().await?;
     Ok(())
 }
 

@@ -90,7 +90,7 @@ pub async fn wipe(work: &Work) -> HostResult<Done> {
         let policy: WipePolicy = slot.bindings.destructive_wipe_policy.parse()?;
         let disk = work.prove(&slot, work.wiping(&slot)?).await?;
         passthrough::check(&work.node, &disk).await?;
-        let disk = work.node.probe.claim(disk).await?;
+        let disk = work.node.probe.open_exclusively(disk).await?;
         let start = match notes.get(&slot, "start") {
             Some(start) => start,
             None => json!(now_ms()),

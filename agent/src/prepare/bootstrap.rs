@@ -136,16 +136,11 @@ pub async fn plan(
     Ok(plan)
 }
 
-/// Whether a restart of the host ends nobody's VM: libvirt has none, and no allocation holds a slot. A host without libvirt
-/// has no VM.
+/// Whether a restart of the host ends nobody's VM: libvirt has none, and no allocation holds a slot.
 async fn restart_is_safe(machine: &Machine, settings: &HostSettings) -> Result<(), String> {
-    let journal = runtime::journal(machine, &settings.state_dir).map_err(|error| error.message)?;
-    if journal.is_none() && !machine.root.exists(runtime::LIBVIRT_FOLDER) {
-        return Ok(());
-    }
     let live = runtime::live(machine, &settings.state_dir).await;
     let live = live.map_err(|error| format!("nobody knows which VMs run: {}", error.message))?;
-    match live.iter().find(|name| !name.is_empty()) {
+    match live.first() {
         None => Ok(()),
         Some(name) => Err(format!(
             "{name} is on this host; drain the node, and restart the host when no VM is left"

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::host_settings::HostSettings;
 use super::mode::Modes;
-use super::{Machine, Plan, Step, apply, bootstrap, network, runtime, storage, systemd};
+use super::{Machine, Plan, Step, apply, bootstrap, network, removal, runtime, storage, systemd};
 use crate::binding;
 use crate::checks::NodeMode;
 use crate::error::HostResult;
@@ -138,6 +138,8 @@ pub enum HostCommand {
     BindDevices(Common),
     /// Make the virtual functions of approved slots, in slice mode.
     FabricVfs(Common),
+    /// Whether the package may be removed: no VM of the platform is on this host. The package asks before it goes.
+    RemovalCheck(Common),
 }
 
 impl HostCommand {
@@ -147,9 +149,10 @@ impl HostCommand {
             Self::DeployBootstrap(flags) => &flags.common,
             Self::NetBaseline(flags) => &flags.common,
             Self::StorageTransition(flags) => &flags.common,
-            Self::RuntimePrepare(common) | Self::BindDevices(common) | Self::FabricVfs(common) => {
-                common
-            }
+            Self::RuntimePrepare(common)
+            | Self::BindDevices(common)
+            | Self::FabricVfs(common)
+            | Self::RemovalCheck(common) => common,
         }
     }
 
@@ -216,6 +219,9 @@ impl HostCommand {
                 }
             }
             Self::FabricVfs(_) => self::functions(&machine, modes, settings, &mut out).await?,
+            Self::RemovalCheck(_) => {
+                out.begin(&removal::plan(&machine, &settings.state_dir).await?);
+            }
         }
         Ok(out.end())
     }

@@ -16,6 +16,7 @@ pub mod mode;
 pub mod network;
 pub mod packages;
 pub mod plan;
+pub mod removal;
 pub mod runtime;
 pub mod storage;
 pub mod systemd;

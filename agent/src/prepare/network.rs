@@ -330,7 +330,7 @@ mod tests {
             "dhcp-range=10.100.0.0,static,255.255.255.0,1h",
             "dhcp-option=option:router,10.100.0.1",
             "dhcp-hostsdir=/etc/dnsmasq.d/gpuaas-hosts",
-            // P11: a lease is found by the hardware address, which the rules of the wire bind, and by nothing else
+            // P11: a lease is found by the hardware address, which the rules of the network bind, and by nothing else
             "dhcp-ignore-clid",
         ] {
             assert!(text.lines().any(|own| own == line), "{line} in {text}");

@@ -133,23 +133,19 @@ fn vm_of(name: &str) -> Option<VmName> {
     vm.parse().ok()
 }
 
-/// Names of VMs that libvirt has, in any state, or whose allocation holds a slot here.
+/// Names of VMs that libvirt has, in any state, or whose allocation holds a slot here. A host that never had libvirt has those
+/// of its journal.
 ///
 /// # Errors
 /// Libvirt or the journal does not answer.
 pub async fn live(machine: &Machine, state_dir: &Path) -> HostResult<BTreeSet<String>> {
-    let listed = machine
-        .ask(
-            "virsh",
-            &["-c", "qemu:///system", "list", "--all", "--name"],
-        )
-        .await?
-        .success("virsh")?;
-    let mut live: BTreeSet<String> = listed
-        .stdout
-        .lines()
-        .map(|line| line.trim().to_owned())
-        .collect();
+    let mut live = BTreeSet::new();
+    if machine.root.exists(LIBVIRT_FOLDER) {
+        let arguments = ["-c", "qemu:///system", "list", "--all", "--name"];
+        let listed = machine.ask("virsh", &arguments).await?.success("virsh")?;
+        let names = listed.stdout.lines().map(str::trim);
+        live.extend(names.filter(|name| !name.is_empty()).map(str::to_owned));
+    }
     if let Some(journal) = journal(machine, state_dir)? {
         for hold in blocking::here(|| journal.holds())? {
             live.insert(hold.allocation.vm_name().to_string());

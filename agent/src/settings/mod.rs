@@ -12,7 +12,7 @@
 //! | dnsmasq reading one file per VM | `agent.dhcp.hosts_dir` | `--dhcp-hostsdir=DIR` (the agent writes `gpuaas-<vm name>.conf`, then sends SIGHUP, which keeps every lease) |
 //! | dnsmasq's pid and lease files | `agent.dhcp.pid_file`, `.leases_file` | `--pid-file=…`, `--dhcp-leasefile=…` |
 //! | dnsmasq's range | – | `--dhcp-range=10.100.0.0,static,255.255.255.0,1h --dhcp-option=option:router,10.100.0.1 --dhcp-authoritative --no-ping --dhcp-ignore-clid --port=0` on the bridge |
-//! | Open vSwitch or nftables, for the rules that the agent makes (the module `wire`); the bridge has no port but those of guests | `agent.network.host_services`, `.reachable`, `.unreachable` | `["dhcp"]`, none, none |
+//! | Open vSwitch or nftables, for the rules that the agent makes (the module `network`); the bridge has no port but those of guests | `agent.network.host_services`, `.reachable`, `.unreachable` | `["dhcp"]`, none, none |
 //! | NAT and forwarding | `agent.network.mode = "private-nat"` | an nft or iptables masquerade rule of `10.100.0.0/24`, `net.ipv4.ip_forward=1` |
 //! | a way out | `agent.network.outside` | a route to that address; no packet leaves, it is where checks send one |
 //! | slot disks | `agent.lab_disks` | a loop device per backing file, attached before the agent starts; the agent never attaches or detaches |

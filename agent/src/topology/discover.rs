@@ -22,7 +22,7 @@ use crate::ids::{PciAddress, VM_PREFIX};
 use crate::vm::Domain;
 use crate::vm::disk_sources::pci_device;
 
-/// The findings about a disk, by the same inspection and decision that precede a clone.
+/// What is found of a disk, by the same inspection and decision that precede a clone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DiskInspection {
     /// Kernel name, when the identity leads to a device.

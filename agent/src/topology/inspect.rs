@@ -64,7 +64,7 @@ fn assess(
     if !facts.domains.is_empty() && facts.domains.iter().all(|one| ours(&one.name)) {
         facts.domains.clear();
         facts.descriptor_holders.clear();
-        facts.claimed = false;
+        facts.busy = false;
         intent = Intent::Wipe { touched: true };
     }
     let blockers = match decide(identity, bytes, &facts, intent) {
@@ -144,7 +144,7 @@ mod tests {
                 state: "running".into(),
             }],
             signatures: vec!["ext4".into()],
-            claimed: true,
+            busy: true,
             ..raw()
         };
         assert!(blockers(facts.clone()).is_empty());

@@ -40,8 +40,8 @@ enum Requested {
 /// How inventory answers.
 #[derive(Clone)]
 struct Manner {
-    /// Life of the certificates it issues, in seconds.
-    life: i64,
+    /// Lifetime of the certificates it issues, in seconds.
+    lifetime: i64,
     /// Enrolments that are answered with "try again" first.
     aborts: usize,
     /// Whether a renewal by key is refused.
@@ -86,7 +86,7 @@ impl Inventory {
         let now = Timestamp::now();
         let at = |time: Timestamp| epoch + Duration::from_secs(time.as_second().unsigned_abs());
         params.not_before = at(now);
-        params.not_after = at(now + SignedDuration::from_secs(self.manner().life));
+        params.not_after = at(now + SignedDuration::from_secs(self.manner().lifetime));
         let signed = params.signed_by(&request.public_key, &issuer);
         let signed = signed.expect("signed").pem();
         format!("{signed}{}", read(&own.certificate))
@@ -354,9 +354,9 @@ async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> 
     }
 }
 
-fn manner(life: i64) -> Manner {
+fn manner(lifetime: i64) -> Manner {
     Manner {
-        life,
+        lifetime,
         aborts: 0,
         refuses_keys: false,
     }
@@ -400,7 +400,7 @@ async fn a_host_that_was_away_past_the_end_of_its_certificate_stays_the_instance
     world.ensure().await.expect("enrolled");
     assert!(!world.token_file().exists(), "a used token is not kept");
     world.wait_past(world.ends()).await;
-    world.inventory.manner.lock().expect("manner").life = 600;
+    world.inventory.manner.lock().expect("manner").lifetime = 600;
     world.ensure().await.expect("renewed without a token");
     let instance = world.inventory.instance.to_string();
     assert_eq!(

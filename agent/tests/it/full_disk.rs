@@ -306,18 +306,18 @@ async fn p5_a_clone_onto_a_disk_that_has_no_room_fails_and_is_made_anew() {
     let limit = std::time::Duration::from_secs(60);
     // none at all: the kernel's loop device calls a write done of which a part found room
     small.fill();
-    let claimed = disk.claimed().await;
-    let cloned = clone_image(&disk.image, &claimed, limit, |_| {}).await;
+    let opened = disk.open_exclusively().await;
+    let cloned = clone_image(&disk.image, &opened, limit, |_| {}).await;
     let full = cloned.expect_err("no room");
     assert_eq!(full.reason, ErrorReason::HostNotReady, "{full}");
     assert!(full.message.contains("qemu-img convert failed"), "{full}");
-    drop(claimed);
+    drop(opened);
 
     small.make_room();
-    let claimed = disk.claimed().await;
-    let cloned = clone_image(&disk.image, &claimed, limit, |_| {}).await;
+    let opened = disk.open_exclusively().await;
+    let cloned = clone_image(&disk.image, &opened, limit, |_| {}).await;
     cloned.expect("room");
-    drop(claimed);
+    drop(opened);
     let written = std::fs::read(&disk.device).expect("a disk");
     assert!(written[..content.len()] == content);
     assert!(written[content.len()..].iter().all(|byte| *byte == 0));

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use gpuaas_agent::disk::claim::is_claimed_by_others;
+use gpuaas_agent::disk::exclusive::is_busy;
 use gpuaas_agent::disk::method::{Method, Zero};
 use gpuaas_agent::disk::policy::WipePolicy;
 use gpuaas_agent::disk::wipe::{HostWiper, WipeJob, Wiped, Wiper as _, zero_out};
 use gpuaas_agent::disk::wipe_log::{Note, Stage, WipeLog};
-use gpuaas_agent::disk::{ClaimedDisk, DiskIdentity, DiskProbe, Intent, ProvenDisk};
+use gpuaas_agent::disk::{DiskIdentity, DiskProbe, ExclusiveDisk, Intent, ProvenDisk};
 use gpuaas_agent::error::{HostError, HostResult};
 use gpuaas_agent::host::root::HostRoot;
 use gpuaas_agent::ids::SlotId;
@@ -82,11 +82,11 @@ impl LoopDisk {
         }
     }
 
-    /// Claimed, as for a clone.
-    pub async fn claimed(&self) -> ClaimedDisk {
+    /// Open exclusively, as for a clone.
+    pub async fn open_exclusively(&self) -> ExclusiveDisk {
         let raw = Intent::Clone { touched: true };
         let proven = self.prove(raw).await;
-        self.probe.claim(proven).await.expect("claimed")
+        self.probe.open_exclusively(proven).await.expect("open")
     }
 
     async fn prove(&self, intent: Intent) -> ProvenDisk {
@@ -94,8 +94,8 @@ impl LoopDisk {
         proven.expect("proven")
     }
 
-    fn is_claimed(&self) -> bool {
-        is_claimed_by_others(Path::new(&self.device)).expect("known")
+    fn is_busy(&self) -> bool {
+        is_busy(Path::new(&self.device)).expect("known")
     }
 }
 
@@ -134,7 +134,7 @@ impl WipeLog for Log {
 }
 
 async fn wipe(
-    disk: &ClaimedDisk,
+    disk: &ExclusiveDisk,
     policy: WipePolicy,
     settings: Wipe,
     log: &Log,
@@ -168,12 +168,12 @@ async fn d_75_the_sites_program_erases_and_its_status_counts() {
     let disk = LoopDisk::attach();
     std::fs::write(&disk.device, vec![7_u8; 1 << 20]).expect("a device");
     let proven = disk.prove(Intent::Wipe { touched: true }).await;
-    let claimed = disk.probe.claim(proven).await.expect("claimed");
+    let opened = disk.probe.open_exclusively(proven).await.expect("open");
     let run = |script: &'static str| {
-        let (settings, claimed) = (site_command(&disk, script), &claimed);
+        let (settings, opened) = (site_command(&disk, script), &opened);
         async move {
             let log = Log::default();
-            wipe(claimed, WipePolicy::SiteErase, settings, &log).await
+            wipe(opened, WipePolicy::SiteErase, settings, &log).await
         }
     };
     let refused = run("echo first; echo no erase today >&2; exit 3").await;
@@ -197,14 +197,14 @@ async fn d_75_the_sites_program_erases_and_its_status_counts() {
     assert!(!wiped.how.contains("CARGO"), "{}", wiped.how);
     assert_eq!(first_byte(), 0, "what the program left reads as zero");
     let log = Log::default();
-    let refused = wipe(&claimed, WipePolicy::SiteErase, Wipe::default(), &log).await;
+    let refused = wipe(&opened, WipePolicy::SiteErase, Wipe::default(), &log).await;
     let refused = refused.expect_err("there is no program");
     assert!(
         refused.message.contains("agent.wipe.site_command"),
         "{}",
         refused.message
     );
-    let refused = wipe(&claimed, WipePolicy::NvmeFormat, Wipe::default(), &log).await;
+    let refused = wipe(&opened, WipePolicy::NvmeFormat, Wipe::default(), &log).await;
     let refused = refused.expect_err("no NVMe disk");
     assert_eq!(refused.reason, ErrorReason::WipeNotProven);
     assert!(log.notes().is_empty(), "nothing was begun");
@@ -215,14 +215,14 @@ async fn d_75_the_sites_program_erases_and_its_status_counts() {
 async fn p5_what_was_noted_of_an_erase_decides_whether_it_runs_again() {
     let disk = LoopDisk::attach();
     let proven = disk.prove(Intent::Wipe { touched: true }).await;
-    let claimed = disk.probe.claim(proven).await.expect("claimed");
+    let opened = disk.probe.open_exclusively(proven).await.expect("open");
     let ran = disk.image.with_file_name("ran");
     let settings = site_command(
         &disk,
         &format!("echo \"$GPUAAS_DISK\" >> {}", ran.display()),
     );
     let first = Log::default();
-    wipe(&claimed, WipePolicy::SiteErase, settings.clone(), &first)
+    wipe(&opened, WipePolicy::SiteErase, settings.clone(), &first)
         .await
         .expect("wiped");
     let notes = first.notes();
@@ -240,7 +240,7 @@ async fn p5_what_was_noted_of_an_erase_decides_whether_it_runs_again() {
             before: Some(before),
             ..Log::default()
         };
-        wipe(&claimed, WipePolicy::SiteErase, settings.clone(), &log)
+        wipe(&opened, WipePolicy::SiteErase, settings.clone(), &log)
             .await
             .expect("wiped");
         assert_eq!(runs(), expected, "{before:?}");
@@ -257,7 +257,7 @@ async fn p5_what_was_noted_of_an_erase_decides_whether_it_runs_again() {
         }),
         ..Log::default()
     };
-    wipe(&claimed, WipePolicy::SiteErase, settings, &log)
+    wipe(&opened, WipePolicy::SiteErase, settings, &log)
         .await
         .expect("wiped");
     assert_eq!(runs(), 3);
@@ -271,7 +271,7 @@ async fn p5_d_75_zeroes_that_the_device_writes_go_on_where_they_were() {
     let bytes = usize::try_from(LOOP_BYTES).expect("small");
     std::fs::write(&disk.device, vec![7_u8; bytes]).expect("a device");
     let proven = disk.prove(Intent::Wipe { touched: true }).await;
-    let claimed = disk.probe.claim(proven).await.expect("claimed");
+    let opened = disk.probe.open_exclusively(proven).await.expect("open");
     let zeroes = || {
         let content = std::fs::read(&disk.device).expect("a device");
         let zero = content.iter().map(|byte| u64::from(*byte == 0));
@@ -285,14 +285,14 @@ async fn p5_d_75_zeroes_that_the_device_writes_go_on_where_they_were() {
             _ => Ok(()),
         }
     };
-    let broken_off = zero_out(&claimed, 2 * MIB, 3 * MIB, MINUTE, reached).await;
+    let broken_off = zero_out(&opened, 2 * MIB, 3 * MIB, MINUTE, reached).await;
     assert!(broken_off.is_err());
     assert_eq!(
         zeroes(),
         (7, 3 * MIB),
         "nothing before the offset, and one piece"
     );
-    let whole = zero_out(&claimed, 5 * MIB, 2 * MIB, MINUTE, reached).await;
+    let whole = zero_out(&opened, 5 * MIB, 2 * MIB, MINUTE, reached).await;
     whole.expect("written");
     assert_eq!(*noted.lock().expect("notes"), [5 * MIB, 7 * MIB, 8 * MIB]);
     assert_eq!(zeroes(), (7, 6 * MIB));
@@ -303,56 +303,60 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// Between the proof and the end of a clone or a wipe nobody can begin to use the disk.
 /// D-25
 #[tokio::test]
-async fn inc_12_a_disk_is_claimed_while_it_is_cloned_to_and_wiped() {
+async fn inc_12_a_disk_is_open_exclusively_while_it_is_cloned_to_and_wiped() {
     let disk = LoopDisk::attach();
     let raw = Intent::Clone { touched: false };
     let proven = disk.prove(raw).await;
-    let claimed = disk.probe.claim(proven.clone()).await.expect("claimed");
-    let second = disk.probe.claim(proven).await;
+    let opened = disk
+        .probe
+        .open_exclusively(proven.clone())
+        .await
+        .expect("open");
+    let second = disk.probe.open_exclusively(proven).await;
     assert_eq!(
         second.expect_err("refused").reason,
         ErrorReason::DiskUnsafe,
         "somebody has it already"
     );
-    let mut claims = Vec::new();
-    clone_image(&disk.image, &claimed, MINUTE, |_| {
-        claims.push(disk.is_claimed());
+    let mut busy = Vec::new();
+    clone_image(&disk.image, &opened, MINUTE, |_| {
+        busy.push(disk.is_busy());
     })
     .await
     .expect("cloned");
     assert!(
-        !claims.is_empty() && claims.iter().all(|claimed| *claimed),
-        "{claims:?}"
+        !busy.is_empty() && busy.iter().all(|busy| *busy),
+        "{busy:?}"
     );
     let first_byte = || std::fs::read(&disk.device).expect("device")[0];
     assert_eq!(first_byte(), 7);
     let log = Log::default();
-    let wiped = wipe(&claimed, WipePolicy::Blkdiscard, Wipe::default(), &log).await;
-    assert_eq!(
-        wiped.expect("wiped under the claim").method,
-        "blkdiscard",
-        "a lab disk"
-    );
-    assert!(disk.is_claimed());
-    drop(claimed);
-    assert!(!disk.is_claimed(), "the claim ends with its value");
+    let wiped = wipe(&opened, WipePolicy::Blkdiscard, Wipe::default(), &log).await;
+    assert_eq!(wiped.expect("wiped").method, "blkdiscard", "a lab disk");
+    assert!(disk.is_busy());
+    drop(opened);
+    assert!(!disk.is_busy(), "it is open as long as its value");
     assert_eq!(first_byte(), 0);
 }
 
-/// The same kernel name is another disk by the time of the claim.
+/// The same kernel name is another disk by the time it is opened.
 #[tokio::test]
-async fn d_33_a_disk_that_was_exchanged_after_its_proof_is_not_claimed() {
+async fn d_33_a_disk_that_was_exchanged_after_its_proof_is_not_opened() {
     let disk = LoopDisk::attach();
     let proven = disk.prove(Intent::Wipe { touched: true }).await;
     run("losetup", &["-d", &disk.device]).expect("losetup");
     let other = disk.other.to_string_lossy();
     run("losetup", &[&disk.device, &other]).expect("losetup");
-    let error = disk.probe.claim(proven).await.expect_err("refused");
+    let error = disk
+        .probe
+        .open_exclusively(proven)
+        .await
+        .expect_err("refused");
     assert_eq!(error.reason, ErrorReason::DiskUnsafe);
     assert!(
         error.message.contains("since it was proven"),
         "{}",
         error.message
     );
-    assert!(!disk.is_claimed());
+    assert!(!disk.is_busy());
 }

@@ -1,9 +1,10 @@
-//! The agent without a VM: bad requests, its certificate, a recorded host that it looks at, a disk that it claims, one that is
+//! The agent without a VM: bad requests, its certificate, a recorded host that it looks at, a disk that it opens exclusively, one that is
 //! full, and devices that it resets.
 mod bad_requests;
 mod certificate;
 mod full_disk;
 mod loop_disk;
+mod partition_repair;
 mod partitions;
 mod prepare;
 mod recorded;

@@ -57,7 +57,7 @@ impl Board {
         std::fs::read_to_string(self.0.path().join(file)).unwrap_or_default()
     }
 
-    fn active(&self) -> BTreeSet<u32> {
+    pub fn active(&self) -> BTreeSet<u32> {
         let active = self.get("active");
         active
             .lines()
@@ -73,14 +73,14 @@ impl Board {
 }
 
 /// A host with the board, whose domains are gone when it is.
-struct World {
-    board: Board,
-    node: Arc<Node>,
+pub struct World {
+    pub board: Board,
+    pub node: Arc<Node>,
     _folder: tempfile::TempDir,
 }
 
 impl World {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let (board, folder) = (Board::new(), tempfile::tempdir().expect("a folder"));
         let mut settings = world::settings(folder.path());
         settings["gpu_fabric"] = json!({
@@ -94,7 +94,7 @@ impl World {
     }
 
     /// A host whose sysfs has one GPU.
-    fn with_a_gpu() -> Self {
+    pub fn with_a_gpu() -> Self {
         let mut world = Self::new();
         let root = world._folder.path().join("root");
         let gpu = root.join("sys/bus/pci/devices/0000:1b:00.0");
@@ -107,7 +107,7 @@ impl World {
         world
     }
 
-    async fn up(&self, allocation: AllocationId, modules: &[u32]) -> Did {
+    pub async fn up(&self, allocation: AllocationId, modules: &[u32]) -> Did {
         let done = self.try_up(allocation, modules).await;
         done.expect("activated")
     }
@@ -135,17 +135,17 @@ impl World {
     }
 
     /// The VM of an allocation runs.
-    async fn run(&self, allocation: AllocationId) {
+    pub async fn run(&self, allocation: AllocationId) {
         world::run_vm(&self.node, allocation, "").await;
     }
 
-    async fn run_with_gpu(&self, allocation: AllocationId) {
+    pub async fn run_with_gpu(&self, allocation: AllocationId) {
         let gpu = "<devices><hostdev mode='subsystem' type='pci' managed='no'><source>\
             <address domain='0' bus='0x1b' slot='0' function='0'/></source></hostdev></devices>";
         world::run_vm(&self.node, allocation, gpu).await;
     }
 
-    async fn end(&self, allocation: AllocationId) {
+    pub async fn end(&self, allocation: AllocationId) {
         let name = allocation.vm_name();
         self.node
             .hypervisor
@@ -154,7 +154,7 @@ impl World {
             .expect("libvirt");
     }
 
-    fn owned(&self) -> Vec<(u32, AllocationId)> {
+    pub fn owned(&self) -> Vec<(u32, AllocationId)> {
         let rows = self.node.journal.partitions().expect("a journal");
         rows.into_iter()
             .map(|row| (row.id, row.allocation))

@@ -36,7 +36,7 @@ pub fn of(error: &ApiFailure, admin: bool) -> Option<String> {
             "This needs a member's token: see --token-file, and token_file in the profile."
         }
         "PERMISSION_DENIED" => {
-            "Ask an owner for that role, or use the token of somebody who has it: --token-file FILE"
+            "Ask an owner for that role, or use the token of somebody with that role: --token-file FILE"
         }
         "SKU_UNKNOWN" | "GPU_COUNT_NOT_ALLOWED" => "List the SKUs: gpuaas skus",
         "IMAGE_UNKNOWN" | "IMAGE_NOT_ACTIVE" | "IMAGE_NOT_COMPATIBLE" => {

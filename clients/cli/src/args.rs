@@ -53,14 +53,14 @@ pub enum Command {
     Ssh(ssh::Flags),
     /// Open a terminal to an allocation, without an SSH key.
     Terminal(terminal::Flags),
-    /// Terminals that were opened to an allocation, and their recordings.
+    /// Terminal sessions of an allocation, and their recordings.
     #[command(subcommand)]
     TerminalSession(terminal_sessions::Command),
     /// Connect standard input and output to the SSH server of an allocation, through the platform: a ProxyCommand of ssh.
     Tunnel(tunnel::Flags),
-    /// Show what the VM of an allocation printed on its serial console, also after it is gone.
+    /// Show the serial log of an allocation, also after its VM is deleted.
     Logs(logs::Flags),
-    /// Show what the VM of an allocation uses: CPU, memory, network, disk and GPUs.
+    /// Show the resource use of the VM of an allocation: CPU, memory, network, disk and GPUs.
     Metrics(metrics::Flags),
     /// Copy files to or from an allocation with scp.
     Cp(cp::Flags),
@@ -79,11 +79,11 @@ pub enum Command {
     Unrescue(power::Forced),
     /// Release an allocation. Billing stops, the VM is deleted and its disk is wiped.
     Release(release::Flags),
-    /// Change the display name of an allocation. Its host name does not change.
+    /// Change the display name of an allocation. The hostname does not change.
     Rename(rename::Flags),
     /// Protect an allocation from release, or schedule its release.
     Update(update::Flags),
-    /// Show the certificates of the wipes that ended an allocation, and save them.
+    /// Show the wipe certificates of a released allocation, and save them.
     Certificate(certificate::Flags),
     /// SSH keys, stored by name.
     #[command(subcommand)]
@@ -94,24 +94,24 @@ pub enum Command {
     /// Members of a project or an organisation, and invitations.
     #[command(subcommand)]
     Member(members::Command),
-    /// Access of members to one allocation, whatever their role.
+    /// Grants: access of a member to one allocation, independent of the role.
     #[command(subcommand)]
     Grant(grants::Command),
     /// Your organisations.
     #[command(subcommand)]
     Organisation(organisations::Command),
-    /// Service accounts of a project: programs that call the API by keys.
+    /// Service accounts of a project: programs that call the API with keys.
     #[command(subcommand)]
     ServiceAccount(service_accounts::Command),
     /// API keys of service accounts.
     #[command(subcommand)]
     ApiKey(api_keys::Command),
-    /// Webhooks: endpoints that events are delivered to.
+    /// Webhooks: deliver events to an HTTPS endpoint.
     #[command(subcommand)]
     Webhook(webhooks::Command),
     /// Show who did what in a project, newest first.
     Activity(activity::Flags),
-    /// Show when the GPUs of your allocations were not healthy, newest first.
+    /// Show GPU faults of your allocations, newest first.
     HealthEvents(health_events::Flags),
     /// Show usage and cost.
     Usage(usage::Flags),
@@ -120,7 +120,7 @@ pub enum Command {
     /// Ingress ports: ports of a VM that are exposed to the outside.
     #[command(subcommand)]
     Ingress(ingress::Command),
-    /// Show or change whether the VMs of your project reach each other.
+    /// Show or change whether VMs of your project can connect to each other.
     Network(network::Flags),
     /// List the SKUs.
     Skus(SelectedOf<ListSkusRequest>),
@@ -128,9 +128,9 @@ pub enum Command {
     Images(catalog::ImageFlags),
     /// List the regions.
     Regions(SelectedOf<ListRegionsRequest>),
-    /// Show how many launches fit now, and the reasons why others do not fit.
+    /// Show how many launches fit now, and why no more fit.
     Availability(catalog::AvailabilityFlags),
-    /// Explain on how many nodes a launch fits now, and why it does not fit on the others.
+    /// Explain on how many nodes a launch fits now, and why it does not fit on other nodes.
     Explain(explain::Flags),
     /// Capacity reservations of your project.
     #[command(subcommand)]

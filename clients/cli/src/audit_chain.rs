@@ -57,7 +57,7 @@ impl std::str::FromStr for Expected {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let rule = || "must be SOURCE:POSITION:DIGEST, as `verify` prints heads".to_owned();
+        let rule = || "must be SOURCE:POSITION:DIGEST, as `verify` prints checkpoints".to_owned();
         let mut parts = text.splitn(3, ':');
         let source = parts.next().filter(|one| !one.is_empty());
         let position = parts.next().and_then(|one| one.parse().ok());
@@ -122,7 +122,7 @@ impl Chain {
         let next = self.head.position + 1;
         if position < next {
             self.find(&format!(
-                "record {id} at position {position} is out of order: position {next} was to come"
+                "record {id} at position {position} is out of order: position {next} is expected"
             ));
             return;
         }
@@ -136,8 +136,7 @@ impl Chain {
             self.find(&format!("{missing}; the next one is {id}"));
         } else if digest(&self.head.digest, record).as_deref() != Some(stored) {
             self.find(&format!(
-                "record {id} at position {position} does not match its digest: it was changed, or is not the one that was \
-                 sealed here"
+                "record {id} at position {position} does not match its digest: the record was changed or replaced"
             ));
         }
         // from here on the stored digest counts, so that each finding is of one record
@@ -171,7 +170,7 @@ impl Chain {
         }
         for position in differs {
             self.find(&format!(
-                "the digest at position {position} is not the expected one: the chain was written anew"
+                "the digest at position {position} differs from the checkpoint: the chain was rewritten"
             ));
         }
     }
@@ -192,11 +191,12 @@ impl Chain {
             let head = self.head.position;
             if position > head {
                 self.find(&format!(
-                    "the chain ends at position {head}, and position {position} is expected: its end was cut off"
+                    "the chain ends at position {head}, but position {position} is expected: its newest records were \
+                     removed"
                 ));
             } else if position < self.start.position {
                 self.find(&format!(
-                    "the expected position {position} is not kept any more; verify it with an export that has it"
+                    "the records up to position {position} are past their retention time; verify an older export"
                 ));
             }
         }
@@ -371,7 +371,7 @@ mod tests {
             ),
             (
                 cut,
-                vec!["the chain ends at position 4, and position 6 is expected"],
+                vec!["the chain ends at position 4, but position 6 is expected"],
             ),
             (
                 unsealed,

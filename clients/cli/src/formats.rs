@@ -17,8 +17,8 @@ pub enum Format {
     Yaml,
     /// One line of JSON per item of a list.
     Jsonl,
-    /// What other commands take: the id, or the code or slug of what has no id; one per line. Of a new key, secret or
-    /// invitation what is shown only once.
+    /// For use in other commands: the id (or code, or slug), one per line. For a new key, secret or invitation: the secret
+    /// value.
     Name,
 }
 

@@ -52,11 +52,11 @@ pub fn hostname_of(node: &Node) -> &str {
 /// A blocker, which is the name of a check or one of these, with what it means.
 pub fn blocker_text(blocker: &str) -> String {
     let meaning = match blocker {
-        "not_enrolled" => "its agent has not enrolled",
-        "host_lost" => "its reports have stopped",
-        "no_evidence" => "its agent has not reported its checks yet",
-        "evidence_stale" => "the last report of its checks is too old",
-        "device_drift" => "the devices of a slot are not as approved",
+        "not_enrolled" => "the agent has not enrolled",
+        "host_lost" => "no heartbeat from the agent",
+        "no_evidence" => "no checks from the agent yet",
+        "evidence_stale" => "the last checks are too old",
+        "device_drift" => "the devices of a slot differ from the approval",
         _ => return blocker.to_owned(),
     };
     format!("{blocker}: {meaning}")

@@ -50,7 +50,7 @@ pub struct Which {
     /// Only this project [default: that of the context].
     #[arg(long, value_name = "PROJECT")]
     pub project: Option<String>,
-    /// All of your projects, also where the context has one.
+    /// All of your projects, even if the context sets a project.
     #[arg(long, conflicts_with = "project")]
     all_projects: bool,
 }

@@ -141,7 +141,7 @@ export async function power() {
 export async function release() {
   await test("release asks first, then wipes", async () => {
     await page.getByRole("button", { name: "Release" }).click();
-    await page.getByText("All data on it is lost.").waitFor();
+    await page.getByText("All data on the disk is lost.").waitFor();
     await shot("release");
     await accessible(page, "the question before a release");
     await page.keyboard.press("Escape");
@@ -210,7 +210,7 @@ export async function byKeyboard() {
     await focused("a launch");
     await tabTo(page.getByRole("button", { name: "Release" }));
     await page.keyboard.press("Enter");
-    await page.getByText("All data on it is lost.").waitFor();
+    await page.getByText("All data on the disk is lost.").waitFor();
     await tabTo(page.getByRole("alertdialog").getByRole("button", { name: "Release" }));
     await page.keyboard.press("Enter");
     await state("Released").waitFor({ timeout: LAUNCH_MS });

@@ -44,13 +44,13 @@ export async function audit() {
   await test("the trail is verified in the browser, with the heads that were noted, and its export by the command line", async () => {
     const verify = async (noted) => {
       await page.getByRole("button", { name: "Verify" }).click();
-      await dialog.getByLabel("Heads that were noted before (optional)").fill(noted);
+      await dialog.getByLabel("Checkpoints of an earlier run (optional)").fill(noted);
       await dialog.getByRole("button", { name: "Verify" }).click();
       await dialog.waitFor({ state: "detached" });
       await page.getByText("No record was changed, removed or moved.").waitFor({ timeout: 60_000 });
     };
     await verify("");
-    await page.getByRole("button", { name: "Copy the heads" }).click();
+    await page.getByRole("button", { name: "Copy checkpoints" }).click();
     const heads = await page.evaluate(() => navigator.clipboard.readText());
     assert.match(heads, /^edge:\d+:[0-9a-f]{64}$/m);
     await look("the trail that was verified");

@@ -87,7 +87,7 @@ export async function several() {
     await as("user:demo");
     await go("Reservations");
     await page.getByRole("link", { name: `${name}-team` }).click();
-    await page.getByText("Only an operator can end it.").waitFor();
+    await page.getByText("Only an operator can cancel it.").waitFor();
     await page.getByRole("link", { name: "Launch on it" }).click();
     await page.getByText(/\d available/).first().waitFor();
     await page.getByRole("radio", { name: /lab-mini Mini/ }).check({ force: true });
@@ -228,7 +228,7 @@ let again = "";
 export async function leftOut() {
   await test("a repeated launch leaves out an ended allocation of its affinity, and reports it", async () => {
     await page.goto(again);
-    await page.getByText("The allocation of its affinity is no longer on a node.").waitFor();
+    await page.getByText("The allocation of the affinity is no longer on a node.").waitFor();
     assert.ok(await page.getByRole("radio", { name: "Anywhere", exact: true }).isChecked());
     assert.ok(await prewarmed.isChecked());
     await page.getByText("Fits with the placement constraint").waitFor();
@@ -241,12 +241,12 @@ export async function ends() {
     await as("user:admin");
     await go("All reservations");
     await page.getByRole("link", { name: `${name}-team` }).click();
-    await page.getByRole("button", { name: "End reservation" }).click();
+    await page.getByRole("button", { name: "Cancel reservation" }).click();
     await dialog.getByText("Running allocations continue").waitFor();
     await dialog.getByLabel("Reason (optional)").fill("the team is done");
     await shot("reservation-end");
     await accessible(page, "the question before a reservation ends");
-    await dialog.getByRole("button", { name: "End reservation" }).click();
+    await dialog.getByRole("button", { name: "Cancel reservation" }).click();
     await heading(`${name}-team`).getByText("Canceled").waitFor();
     await page.getByText("No GPUs are reserved for it").waitFor();
     await as("user:demo");
@@ -295,8 +295,8 @@ export async function ends() {
     await table("Reservations").getByText("1 GPU, none reserved yet").waitFor();
     await seen("reservations", "the reservations of a project");
     await page.getByRole("link", { name: `${name}-own` }).click();
-    await page.getByRole("button", { name: "End reservation" }).click();
-    await dialog.getByRole("button", { name: "End reservation" }).click();
+    await page.getByRole("button", { name: "Cancel reservation" }).click();
+    await dialog.getByRole("button", { name: "Cancel reservation" }).click();
     await heading(`${name}-own`).getByText("Canceled").waitFor();
     await go("Reservations");
     await page.getByRole("link", { name: `${name}-later` }).click();

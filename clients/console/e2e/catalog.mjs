@@ -22,7 +22,7 @@ export async function catalog() {
     await go("Catalog");
     await page.getByRole("button", { name: "Add a region" }).click();
     await dialog.getByLabel("Code").fill("Tour!");
-    await dialog.getByText("Lower-case letters, digits, dots and dashes.").waitFor();
+    await dialog.getByText("Lowercase letters, digits, dots and hyphens.").waitFor();
     await dialog.getByLabel("Code").fill(REGION);
     await dialog.getByLabel("Display name").fill("Tour");
     await look("the form of a region");
@@ -104,7 +104,7 @@ export async function catalog() {
     await dialog.getByRole("checkbox", { name: /Lab slice/ }).check();
     await dialog.getByRole("button", { name: "Add a check" }).click();
     await dialog.getByLabel("Name", { exact: true }).fill("GPUs");
-    await dialog.getByText("Lower-case letters, digits and dashes.").waitFor();
+    await dialog.getByText("Lowercase letters, digits and hyphens.").waitFor();
     await dialog.getByLabel("Name", { exact: true }).fill("gpus");
     await dialog.getByLabel("Command").fill("nvidia-smi -L");
     await look("the form of an image");
@@ -137,7 +137,7 @@ export async function enrolment() {
     await page.getByRole("button", { name: "Register a node" }).click();
     const form = page.getByRole("dialog");
     await form.getByLabel("Hostname").fill("Not a host");
-    await form.getByText("Lower-case letters, digits, dots and dashes.").waitFor();
+    await form.getByText("Lowercase letters, digits, dots and hyphens.").waitFor();
     await form.getByLabel("Hostname").fill(HOSTS[0]);
     await form.getByLabel("Rack (optional)").fill("r1");
     await form.getByLabel("Maximum VMs").fill("many");
@@ -240,7 +240,7 @@ export async function rollouts() {
     await page.getByRole("button", { name: "Start a rollout" }).click();
     await dialog.getByLabel("Version").fill(`0.0.0-${run}`);
     await dialog.getByLabel("Digest of the package").fill("sha256:abc");
-    await dialog.getByText("sha256: and 64 lower-case hex digits.").waitFor();
+    await dialog.getByText("sha256: and 64 lowercase hex digits.").waitFor();
     await dialog.getByLabel("Digest of the package").fill(`sha256:${"ab".repeat(32)}`);
     await dialog.getByLabel("Size of the package in bytes").fill("1000");
     await dialog.getByLabel("Reason").fill("the tour");

@@ -204,8 +204,8 @@ export async function grants() {
   await test("a grant that is taken back is gone", async () => {
     await as("user:demo");
     await page.goto(`${BASE}/project?tab=access`);
-    await grantees.getByRole("button", { name: new RegExp(`^Revoke the access of ${VIEWER}`) }).click();
-    await answer("Revoke");
+    await grantees.getByRole("button", { name: new RegExp(`^Delete the grant of ${VIEWER}`) }).click();
+    await answer("Delete");
     await page.getByText("No grants").waitFor();
     await as(VIEWER);
     await openAllocation();
@@ -253,7 +253,7 @@ export async function repairs() {
     await page.goto(`${BASE}/health-events`);
     await repaired.waitFor();
     await look("the health events of a project");
-    await page.getByLabel("What", { exact: true }).selectOption("failed");
+    await page.getByLabel("Kind", { exact: true }).selectOption("failed");
     await page.getByText("No health event matches").waitFor();
     await page.getByRole("button", { name: "Clear the filters" }).click();
     await repaired.waitFor();

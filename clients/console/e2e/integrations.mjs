@@ -74,12 +74,12 @@ export async function accounts() {
   let key = "";
   const keys = table("API keys of pipeline");
   await test("a service account gets a key that works, and is rotated and disabled within seconds", async () => {
-    await go("API keys");
+    await go("Service accounts");
     await page.getByText("No service accounts").waitFor();
     await look("a project without service accounts");
     await page.getByRole("button", { name: "Add a service account" }).click();
     await dialog.getByLabel("Slug").fill("Pipe Line");
-    await dialog.getByText("Lower-case letters, digits, dots and dashes.").waitFor();
+    await dialog.getByText("Lowercase letters, digits, dots and hyphens.").waitFor();
     await dialog.getByLabel("Slug").fill("pipeline");
     await dialog.getByLabel("Description").fill("Nightly training");
     await look("the form of a service account");
@@ -126,12 +126,12 @@ export async function accounts() {
     await answer("Enable");
     await answers(key, 200);
     await as(VIEWER);
-    await go("API keys");
+    await go("Service accounts");
     await keys.waitFor();
     assert.equal(await page.locator("main").getByRole("button").count(), 0);
     await look("service accounts as a viewer sees them");
     await as(OWNER);
-    await go("API keys");
+    await go("Service accounts");
     await page.getByRole("searchbox").fill("nothing like it");
     await page.getByText("No service account matches").waitFor();
     await page.getByRole("button", { name: "Clear the search" }).click();
@@ -163,7 +163,7 @@ export async function webhooks() {
     await look("the form of a webhook");
     await dialog.getByRole("button", { name: "Add", exact: true }).click();
     await secret("The secret of the webhook", "secret", "the secret of a webhook");
-    await page.getByRole("button", { name: `Test ${url}` }).click();
+    await page.getByRole("button", { name: `Ping ${url}` }).click();
     await answer("Send");
     const deliveries = table(`Deliveries to ${url}`);
     await deliveries.getByText("webhook.ping").waitFor();

@@ -59,7 +59,7 @@ export async function people() {
     await page.reload();
     await row(VIEWER).getByRole("cell", { name: "Auditor" }).waitFor();
     await as(VIEWER);
-    await heading("Platform").waitFor();
+    await heading("Platform overview").waitFor();
     await look("the platform of an auditor");
     await go("Principals");
     await row(OWNER).waitFor();

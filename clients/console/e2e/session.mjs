@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { BASE, page, signIn, signOut, test, tokenOf } from "./world.mjs";
 
-const platform = page.getByRole("navigation", { name: "Main" }).getByRole("link", { name: "Platform", exact: true });
+const platform = page.getByRole("navigation", { name: "Main" }).getByRole("link", { name: "Platform overview", exact: true });
 
 async function paste(token) {
   await page.goto(BASE);

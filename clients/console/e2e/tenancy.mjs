@@ -30,7 +30,7 @@ export async function organisations() {
     await go("Organisations");
     await page.getByRole("button", { name: "Add an organisation" }).click();
     await dialog.getByLabel("Slug").fill("Acme!");
-    await dialog.getByText("Lower-case letters, digits, dots and dashes.").waitFor();
+    await dialog.getByText("Lowercase letters, digits, dots and hyphens.").waitFor();
     await dialog.getByLabel("Slug").fill(ORGANISATION);
     await dialog.getByLabel("Display name").fill("Acme Research");
     await dialog.getByLabel("Owner (optional)").fill("user:nobody-here");

@@ -34,7 +34,7 @@ export async function usage() {
     await page.getByRole("radio", { name: "Dates" }).check({ force: true });
     await page.getByLabel("From", { exact: true }).fill("2026-01-01");
     await page.getByLabel("To", { exact: true }).fill("2026-01-02");
-    await page.getByText("Nothing was billed in this time.").waitFor();
+    await page.getByText("Nothing was billed in this period.").waitFor();
     assert.equal(await table("Billed intervals").count(), 0, "no table of nothing");
     await look("a time without cost");
     await page.getByLabel("From", { exact: true }).fill("2026-01-05");
@@ -74,7 +74,7 @@ export async function palette() {
   });
 
   await test("an operator finds what runs on the platform and how it is", async () => {
-    for (const title of ["Platform", "All allocations", "Capacity", "All reservations", "Quotas", "Terminals"]) {
+    for (const title of ["Platform overview", "All allocations", "Capacity", "All reservations", "Quotas", "Terminals"]) {
       await go(title);
       await page.getByRole("status", { name: /^Loading/ }).waitFor({ state: "detached" }).catch(() => {});
       await look(`operators, ${title}`);

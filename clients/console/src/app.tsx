@@ -42,7 +42,7 @@ const ReservationList = lazy(() => import("./views/reservations/list"));
 const Reserve = lazy(() => import("./views/reservations/create"));
 const ReservationView = lazy(() => import("./views/reservations/detail"));
 const Capacity = lazy(() => import("./views/capacity/capacity"));
-const NodeList = lazy(() => import("./views/nodes/list"));
+const NodeList = lazy(() => import("./views/nodes/page"));
 const RolloutList = lazy(() => import("./views/rollouts/list"));
 const RolloutView = lazy(() => import("./views/rollouts/detail"));
 const NodeView = lazy(() => import("./views/nodes/node"));
@@ -110,7 +110,7 @@ function Views() {
             <Route path="/health-events"><ForRole title="Health events" right="read"><HealthEvents /></ForRole></Route>
             <Route path="/usage"><ForRole title="Usage" right="billing"><Usage /></ForRole></Route>
             <Route path="/keys" component={SshKeys} />
-            <Route path="/api-keys"><ForRole title="API keys" right="read" platform="read"><ApiKeys /></ForRole></Route>
+            <Route path="/api-keys"><ForRole title="Service accounts" right="read" platform="read"><ApiKeys /></ForRole></Route>
             <Route path="/project" component={ProjectPage} />
             <Route path="/organisation" component={OrganisationPage} />
             <Route path="/join" component={Join} />

@@ -5,11 +5,14 @@
 
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::paths;
 
+/// Where all processes of this machine find what one of them holds. Not `TMPDIR`, which differs from one to the other.
+const MACHINE: &str = "/tmp";
 /// How many stacks fit beside each other on one machine.
 const INSTANCES: u16 = 64;
 /// First port of the blocks of instances other than the first one.
@@ -28,7 +31,7 @@ const SINGLES: u16 = 3_000;
 pub fn free() -> Result<u16> {
     /// Locked as long as the process lives.
     static TAKEN: Mutex<Vec<File>> = Mutex::new(Vec::new());
-    let folder = std::env::temp_dir().join("gpuaas-ports");
+    let folder = Path::new(MACHINE).join("gpuaas-ports");
     std::fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
     // tests that start together begin at different ones
     let first = u16::try_from(std::process::id() % u32::from(SINGLES)).unwrap_or_default();
@@ -162,7 +165,7 @@ impl ClaimedInstance {
     ///
     /// Numbers are claimed per machine, since ports and interfaces belong to the machine.
     pub fn claim() -> Result<Self> {
-        let folder = std::env::temp_dir().join("gpuaas-instances");
+        let folder = Path::new(MACHINE).join("gpuaas-instances");
         paths::ensure_dir(&folder)?;
         for number in 1..INSTANCES {
             let path = folder.join(number.to_string());
@@ -228,7 +231,7 @@ mod tests {
         let (first, second) = (free().unwrap(), free().unwrap());
         assert_ne!(first, second);
         // another process finds it locked
-        let file = std::env::temp_dir().join(format!("gpuaas-ports/{first}"));
+        let file = Path::new(MACHINE).join(format!("gpuaas-ports/{first}"));
         let other = File::options().append(true).open(file).unwrap();
         assert!(other.try_lock().is_err());
         TcpListener::bind((Ipv4Addr::LOCALHOST, first)).unwrap();

@@ -35,7 +35,7 @@ pub struct DevIssuerSettings {
     /// Address at which browsers and programs of this machine reach the gateway, and the `iss` claim; the first of
     /// `server.listen` when absent.
     pub url: Option<String>,
-    /// Life of an access token of a sign-in, in seconds.
+    /// Lifetime of an access token of a sign-in, in seconds.
     pub token_seconds: u32,
 }
 
@@ -211,7 +211,7 @@ impl DevIssuer {
         names
     }
 
-    /// Life of an access token of a sign-in, in seconds.
+    /// Lifetime of an access token of a sign-in, in seconds.
     pub fn token_seconds(&self) -> i64 {
         self.settings.token_seconds.into()
     }

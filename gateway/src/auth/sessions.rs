@@ -1,10 +1,10 @@
 //! Remembers for seconds who a token's bearer is, so that not every call verifies a signature and reads the database.
 //!
 //! A session is what [`Verifier`](super::verify::Verifier) and the tables of schema `edge` said of one token. It is
-//! kept for [`LIFE`] at most, and only while this process hears of changes: triggers on principals, memberships, keys,
+//! kept for [`TTL`] at most, and only while this process hears of changes: triggers on principals, memberships, keys,
 //! grants, projects and organisations notify [`CHANNEL`], and a notification drops the sessions that it concerns. Without a connection that listens nothing is kept, and
 //! each call asks the database. So a principal that is disabled is refused as soon as the notification arrives, and
-//! after [`LIFE`] even if the network loses it.
+//! after [`TTL`] even if the network loses it.
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,8 +25,8 @@ use crate::contract::route::Route;
 use crate::policy::{Grant, Policies, Refusal};
 use crate::store::Principal;
 
-/// Longest life of a session. Well below that of an internal token, which a session keeps one of for each service.
-const LIFE: Duration = Duration::from_secs(5);
+/// Longest lifetime of a session. Well below that of an internal token, which a session keeps one of for each service.
+const TTL: Duration = Duration::from_secs(5);
 /// Sessions that are kept; the least used go first. One takes about a kilobyte.
 const MAX_SESSIONS: u64 = 10_000;
 /// The channel on which the database tells of changes to who may call.
@@ -157,7 +157,7 @@ impl Default for Sessions {
         Self {
             cache: Cache::builder()
                 .max_capacity(MAX_SESSIONS)
-                .time_to_live(LIFE)
+                .time_to_live(TTL)
                 .build(),
             epoch: AtomicU64::new(0),
             changes: broadcast::Sender::new(CHANGES),

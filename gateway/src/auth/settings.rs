@@ -71,7 +71,7 @@ pub struct IssuerSettings {
     /// that names no verified address accepts any invitation whose link its owner has.
     #[serde(default)]
     pub require_verified_email: bool,
-    /// Days for which a back-channel logout is remembered, at least the longest life of the issuer's tokens.
+    /// Days for which a back-channel logout is remembered, at least the longest lifetime of the issuer's tokens.
     #[serde(default = "default_logout_days")]
     pub logout_days: u16,
 }

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::verify::Identity;
 use crate::error::ApiError;
 
-/// Life of a token in seconds.
+/// Lifetime of a token in seconds.
 pub const SECONDS: i64 = 600;
 const AUDIENCE: &str = "gpuaas-api";
 

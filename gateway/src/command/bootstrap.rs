@@ -24,7 +24,7 @@ pub struct Flags {
     /// File for the user's token, mode 0600.
     #[arg(long, value_name = "FILE")]
     user_token_file: PathBuf,
-    /// Life of a new token in days.
+    /// Lifetime of a new token in days.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(i64).range(1..=365))]
     token_days: i64,
 }

@@ -21,7 +21,7 @@ pub struct Flags {
     /// File for the token, mode 0600; replaced when it exists.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// Life of the token in seconds.
+    /// Lifetime of the token in seconds.
     #[arg(long, default_value_t = DAY_SECONDS, value_parser = clap::value_parser!(i64).range(1..=365 * DAY_SECONDS))]
     seconds: i64,
 }

@@ -138,10 +138,11 @@ pub(super) async fn rotate(
             no_more_than_own(call, &row.scopes)?;
             for_the_organisation(call, &mut tx, group.id(), &row.scopes).await?;
             // as long as the old one was meant to live
-            let life = row
+            let lifetime = row
                 .expire_time
                 .map(|at| at.to_jiff().duration_since(row.create_time.to_jiff()));
-            let expire_time = given_end.or(life.and_then(|life| now.checked_add(life).ok()));
+            let expire_time =
+                given_end.or(lifetime.and_then(|lifetime| now.checked_add(lifetime).ok()));
             may_last(call, &mut tx, group.id(), expire_time).await?;
             let key = new_key(call, id)?;
             let new = NewApiKey {

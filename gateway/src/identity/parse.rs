@@ -16,13 +16,13 @@ const MAX_NAME: usize = 200;
 const MAX_REASON: usize = 500;
 /// Most bytes of an address (RFC 5321).
 const MAX_EMAIL: usize = 254;
-/// Life of an invitation.
+/// Lifetime of an invitation.
 const INVITATION: SignedDuration = SignedDuration::from_hours(7 * 24);
-/// Longest life of an invitation.
+/// Longest lifetime of an invitation.
 const MAX_INVITATION: SignedDuration = SignedDuration::from_hours(30 * 24);
-/// Life of a grant in an allocation.
+/// Lifetime of a grant in an allocation.
 const GRANT: SignedDuration = SignedDuration::from_hours(7 * 24);
-/// Longest life of a grant in an allocation.
+/// Longest lifetime of a grant in an allocation.
 const MAX_GRANT: SignedDuration = SignedDuration::from_hours(90 * 24);
 
 /// Text for people, in any script, without space around it.
@@ -200,7 +200,7 @@ pub(super) fn allocation_grant_end(
     end(given, now, (GRANT, MAX_GRANT))
 }
 
-/// The end that is given, or the one after the usual life, in whole microseconds: as it is stored, and so on record.
+/// The end that is given, or the one after the usual lifetime, in whole microseconds: as it is stored, and so on record.
 fn end(
     given: Option<&prost_types::Timestamp>,
     now: Timestamp,

@@ -303,11 +303,15 @@ impl Policies {
                 (name.to_owned(), value)
             })
         };
-        let life = asked.api_key_seconds.map(|seconds| {
+        let lifetime = asked.api_key_seconds.map(|seconds| {
             let seconds = RestrictedExpression::new_long(seconds);
             ("api_key_seconds".to_owned(), seconds)
         });
-        let asked = [text("region", asked.region), text("sku", asked.sku), life];
+        let asked = [
+            text("region", asked.region),
+            text("sku", asked.sku),
+            lifetime,
+        ];
         let pairs = role.into_iter().chain(granted);
         Context::from_pairs(pairs.chain(asked.into_iter().flatten())).map_err(engine)
     }

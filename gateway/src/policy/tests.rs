@@ -263,7 +263,7 @@ fn each_guardrail_of_an_organisation_forbids_what_it_says_and_nothing_else() {
     let ingress: Set = |it| it.ingress_mappings_disabled = true;
     let webhooks: Set = |it| it.webhooks_disabled = true;
     let keys: Set = |it| it.api_keys_disabled = true;
-    let life: Set = |it| it.max_api_key_days = 30;
+    let lifetime: Set = |it| it.max_api_key_days = 30;
     let regions: Set = |it| it.allowed_regions = vec!["eu-1".to_owned()];
     let skus: Set = |it| it.allowed_skus = vec!["small".to_owned()];
     for (set, who, action, asked, allowed) in [
@@ -291,10 +291,10 @@ fn each_guardrail_of_an_organisation_forbids_what_it_says_and_nothing_else() {
         (keys, key, "terminal.create", nothing, false),
         (keys, key, "project.update", nothing, false),
         (keys, of_issuer, "allocation.create", nothing, true),
-        (life, USER, "api_key.create", days(31), false),
-        (life, USER, "api_key.rotate", days(i64::MAX), false),
-        (life, USER, "api_key.create", days(30), true),
-        (life, key, "allocation.create", nothing, true),
+        (lifetime, USER, "api_key.create", days(31), false),
+        (lifetime, USER, "api_key.rotate", days(i64::MAX), false),
+        (lifetime, USER, "api_key.create", days(30), true),
+        (lifetime, key, "allocation.create", nothing, true),
         (regions, USER, "allocation.create", region("us-1"), false),
         (regions, USER, "reservation.create", region("us-1"), false),
         (regions, USER, "allocation.create", region("eu-1"), true),

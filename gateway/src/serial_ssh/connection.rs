@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use gpuaas_common::CancellationToken;
-use gpuaas_common::audit::origin::Origin;
+use gpuaas_common::origin::Origin;
 use gpuaas_common::server::connections::Connection;
 use http::{HeaderMap, HeaderValue, header};
 use russh::server;
@@ -80,7 +80,7 @@ impl Served {
                 return;
             }
             () = self.place.let_go.cancelled() => Some("replaced"),
-            () = self.unsettled(&course) => Some("request_timeout"),
+            () = self.login_timeout(&course) => Some("request_timeout"),
             () = said(&course) => Some("stalled"),
             () = self.shut_down(&course) => None,
         };
@@ -99,9 +99,9 @@ impl Served {
     }
 
     /// Returns when nobody has signed in and asked for the log in time.
-    async fn unsettled(&self, course: &Course) {
+    async fn login_timeout(&self, course: &Course) {
         sleep_until(self.deadline).await;
-        if course.settled.is_cancelled() {
+        if course.requested.is_cancelled() {
             std::future::pending::<()>().await;
         }
     }
@@ -109,7 +109,7 @@ impl Served {
     /// Returns when the gateway ends, and who reads was told.
     async fn shut_down(&self, course: &Course) {
         self.shutdown.cancelled().await;
-        if course.settled.is_cancelled() {
+        if course.requested.is_cancelled() {
             sleep(GOODBYE).await;
         }
     }

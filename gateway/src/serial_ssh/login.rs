@@ -2,7 +2,7 @@
 use std::sync::Arc;
 
 use gpuaas_common::CancellationToken;
-use gpuaas_common::audit::origin::{self, Origin};
+use gpuaas_common::origin::{self, Origin};
 use gpuaas_common::server::connections::Running;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use russh::server::{Auth, ChannelOpenHandle, Handler, Msg, Session, VerifiedPublicKey};
@@ -24,7 +24,7 @@ const NO_COMMANDS: &str = "Only the serial log is shown here: connect without a 
 #[derive(Clone, Debug, Default)]
 pub struct Course {
     /// Somebody has signed in and asked for something.
-    pub settled: CancellationToken,
+    pub requested: CancellationToken,
     /// All was said.
     pub over: CancellationToken,
     /// It is cut.
@@ -79,10 +79,10 @@ impl Login {
     }
 
     /// What the session shows, and where, once.
-    fn settle(&mut self) -> Option<(Screen, Result<Subscription, ApiError>)> {
+    fn take_session(&mut self) -> Option<(Screen, Result<Subscription, ApiError>)> {
         let log = self.log.take()?;
         let channel = self.channel.take()?;
-        self.course.settled.cancel();
+        self.course.requested.cancel();
         Some((Screen::new(channel, self.is_terminal), log))
     }
 
@@ -97,7 +97,7 @@ impl Login {
 
     /// A command, or a subsystem such as that of `sftp`: the client shows what is said, where it would show no refusal.
     fn refuse_command(&mut self, id: ChannelId, session: &mut Session) -> Result<(), russh::Error> {
-        let Some((mut screen, _)) = self.settle() else {
+        let Some((mut screen, _)) = self.take_session() else {
             return session.channel_failure(id);
         };
         session.channel_success(id)?;
@@ -237,7 +237,7 @@ impl Handler for Login {
         id: ChannelId,
         session: &mut Session,
     ) -> Result<(), Self::Error> {
-        let Some((screen, log)) = self.settle() else {
+        let Some((screen, log)) = self.take_session() else {
             return session.channel_failure(id);
         };
         session.channel_success(id)?;

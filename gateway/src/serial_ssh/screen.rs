@@ -132,7 +132,7 @@ impl Screen {
     async fn part(&mut self, part: &pb::SerialLogPart) -> Result<(), russh::Error> {
         if self.next.is_some_and(|next| next < part.offset) {
             self.text.skip();
-            self.say("Some of the log in between is not retained any more.")
+            self.say("A part of the log is missing: it is no longer retained.")
                 .await?;
         }
         self.next = Some(part.offset + part.data.len() as u64);

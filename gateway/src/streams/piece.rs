@@ -17,7 +17,7 @@ use crate::upstream::Encoded;
 /// The field of a request and of a message that says where a stream goes on.
 pub(crate) const RESUME_TOKEN: &str = "resume_token";
 /// Longest time a piece is kept: readers of one change get it within moments of each other.
-const LIFE: Duration = Duration::from_secs(2);
+const TTL: Duration = Duration::from_secs(2);
 /// Most bytes of messages and pieces that are kept.
 const MAX_BYTES: u64 = 16 << 20;
 
@@ -106,7 +106,7 @@ impl Default for Pieces {
             Cache::builder()
                 .max_capacity(MAX_BYTES)
                 .weigher(weight)
-                .time_to_live(LIFE)
+                .time_to_live(TTL)
                 .build(),
         )
     }

@@ -10,7 +10,7 @@ use axum::Extension;
 use axum::extract::State;
 use axum::extract::ws::{WebSocketUpgrade, rejection::WebSocketUpgradeRejection};
 use axum::response::Response;
-use gpuaas_common::audit::origin;
+use gpuaas_common::origin;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use http::{HeaderMap, StatusCode, header};
 use tonic::Code;

@@ -203,6 +203,11 @@ fn h_01_h_02_h_03_documented_routes_exist() {
             "/api/v1/admin/nodes/n1/comparison/a1:repair",
             "RepairComparison",
         ),
+        (
+            Method::POST,
+            "/api/v1/admin/nodes/n1/partitions/6:repair",
+            "RepairPartition",
+        ),
         (Method::POST, "/api/v1/allocations", "CreateAllocation"),
         (
             Method::POST,

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gpuaas_common::Error;
-use gpuaas_common::audit::origin::{self, Origin};
 use gpuaas_common::identity::Caller;
+use gpuaas_common::origin::{self, Origin};
 use gpuaas_proto::gpuaas::allocation::v1::SerialLogPart;
 use gpuaas_proto::gpuaas::allocation::v1::allocation_service_server::AllocationService;
 use gpuaas_proto::gpuaas::allocation::v1::read_serial_log_response::Event;

@@ -123,7 +123,7 @@ async fn measure(
                 edge.first.extend(times.first().map(after));
                 edge.last.extend(times.last().map(after));
                 slice.wait_power(then).await?;
-                open.settle().await?;
+                open.wait_until_silent().await?;
             }
             if round == 1 {
                 // later ones reuse what the allocator has kept
@@ -261,7 +261,7 @@ impl Readers {
     }
 
     /// Waits until no reader has anything more to say, so that the next measurement begins at rest.
-    async fn settle(&mut self) -> anyhow::Result<()> {
+    async fn wait_until_silent(&mut self) -> anyhow::Result<()> {
         while let Ok(said) = tokio::time::timeout(SILENCE, self.said.recv()).await {
             said.context("the streams have ended")??;
         }

@@ -10,7 +10,8 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use gpuaas_common::{Error, audit};
-use gpuaas_placement::ingress::{self, Mapping, Owner, Wanted};
+use gpuaas_placement::ingress::hosts::{self, Wanted};
+use gpuaas_placement::ingress::{self, Mapping, Owner};
 use gpuaas_placement::nodes;
 use gpuaas_proto::gpuaas::agent::v1::{
     AllocationIngress, FencingToken, IngressOwnership, IngressRule, ListHoldsResponse,
@@ -21,8 +22,8 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::api::convert;
-use crate::domain::residue::Standing;
+use crate::convert;
+use crate::domain::residue::LedgerState;
 use crate::workflow::Deps;
 use crate::workflow::failure::StepError;
 use crate::workflow::host::Host;
@@ -73,7 +74,7 @@ async fn due(deps: &Deps, called: &BTreeSet<Uuid>) -> Result<Vec<Uuid>, Error> {
     let called: Vec<Uuid> = called.iter().copied().collect();
     let mut conn = deps.pool.acquire().await?;
     let available = i64::try_from(available).unwrap_or(i64::MAX);
-    Ok(ingress::due(&mut conn, &called, available).await?)
+    Ok(hosts::due(&mut conn, &called, available).await?)
 }
 
 async fn apply_one(deps: &Deps, id: Uuid) -> Uuid {
@@ -89,20 +90,20 @@ async fn apply_one(deps: &Deps, id: Uuid) -> Uuid {
 /// The host refuses or does not answer; those of the database.
 pub async fn apply(deps: &Deps, allocation_id: Uuid) -> Result<(), StepError> {
     let mut tx = deps.pool.begin().await?;
-    let wanted = ingress::wanted(&mut tx, allocation_id)
+    let wanted = hosts::wanted(&mut tx, allocation_id)
         .await
         .map_err(subject::ledger)?;
     tx.commit().await?;
     let Some(wanted) = wanted else { return Ok(()) };
     if let Err(error) = set_ingress(deps, &wanted).await {
         let mut tx = deps.pool.begin().await?;
-        let failed = ingress::failed(&mut tx, allocation_id, sentence(&error)).await;
+        let failed = hosts::failed(&mut tx, allocation_id, sentence(&error)).await;
         failed.map_err(subject::ledger)?;
         tx.commit().await?;
         return Err(error);
     }
     let mut tx = deps.pool.begin().await?;
-    let ended = ingress::done(&mut tx, &wanted)
+    let ended = hosts::done(&mut tx, &wanted)
         .await
         .map_err(subject::ledger)?;
     // whoever deletes is on record already
@@ -208,7 +209,7 @@ pub async fn compare(
     deps: &Deps,
     node_id: Uuid,
     held: &ListHoldsResponse,
-    standings: &BTreeMap<Uuid, Standing>,
+    states: &BTreeMap<Uuid, LedgerState>,
 ) -> Result<(), StepError> {
     let owner = held.ingress_ownership.as_ref().and_then(owner);
     let mut tx = deps.pool.begin().await?;
@@ -236,9 +237,9 @@ pub async fn compare(
         }
     }
     let none = BTreeSet::new();
-    for (&id, standing) in standings {
+    for (&id, state) in states {
         // whoever works on it may be removing it
-        if !matches!(standing, Standing::Active(_)) {
+        if !matches!(state, LedgerState::Active(_)) {
             continue;
         }
         let (ledger, host) = (

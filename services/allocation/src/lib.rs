@@ -1,7 +1,7 @@
 //! The allocation service: launches, shows and releases allocations, and carries them out on hosts.
 //!
 //! It owns, together with the scheduler, the schema `placement`: the scheduler decides and reserves, this
-//! service moves what is reserved through its life. Called by the gateway (users, administrators) and by
+//! service moves what is reserved through its lifecycle. Called by the gateway (users, administrators) and by
 //! consumers of events; calls the scheduler, the image catalog and hosts.
 //!
 //! Guarantees: a retried call has one effect (P4), a crash at any step leaks nothing (P5), a stale runner
@@ -9,16 +9,18 @@
 //! interval (P8), every privileged action is on record (P10).
 //!
 //! Reading order: [`api`] → [`domain`] (pure) → [`store`] (SQL) → [`workflow`] (durable steps), then the
-//! streams of [`watch`] and the two background tasks [`stamping`] and [`reconcile`].
+//! streams of [`watch`] and the two background tasks [`sequencer`] and [`reconcile`].
 
 pub mod api;
 mod auto_release;
 pub mod config;
+mod convert;
 pub mod domain;
 pub mod ingress;
 pub mod metrics;
 pub mod reconcile;
-pub mod stamping;
+mod retention;
+pub mod sequencer;
 pub mod store;
 mod unproven;
 pub mod watch;
@@ -72,11 +74,11 @@ pub async fn run(
     ));
     {
         let (deps, stop) = (deps.clone(), stop.clone());
-        tasks.spawn(async move { stamping::run(&deps, stop).await });
+        tasks.spawn(async move { sequencer::run(&deps, stop).await });
     }
     {
         let (deps, stop) = (deps.clone(), stop.clone());
-        tasks.spawn(async move { stamping::sweep(&deps, stop).await });
+        tasks.spawn(async move { retention::sweep(&deps, stop).await });
     }
     {
         let (deps, stop, owner) = (deps.clone(), stop.clone(), owner.clone());

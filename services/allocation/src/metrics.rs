@@ -9,7 +9,7 @@ pub struct Metrics {
     runs: Counter<u64>,
     retries: Counter<u64>,
     duration: Histogram<f64>,
-    stamped: Counter<u64>,
+    sequenced: Counter<u64>,
     residue: Gauge<u64>,
     unhealthy_vms: Gauge<u64>,
     not_compared: Counter<u64>,
@@ -39,9 +39,9 @@ impl Metrics {
                     1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0, 1280.0,
                 ])
                 .build(),
-            stamped: meter
-                .u64_counter("allocation_events_stamped_total")
-                .with_description("Ledger events stamped with their position")
+            sequenced: meter
+                .u64_counter("allocation_events_sequenced_total")
+                .with_description("Ledger events that got their position")
                 .build(),
             residue: meter
                 .u64_gauge("allocation_host_residue")
@@ -83,9 +83,9 @@ impl Metrics {
         );
     }
 
-    /// Events were stamped.
-    pub fn stamped(&self, count: u64) {
-        self.stamped.add(count, &[]);
+    /// Events got their positions.
+    pub fn sequenced(&self, count: u64) {
+        self.sequenced.add(count, &[]);
     }
 
     /// A node could not be compared with the ledger.

@@ -15,8 +15,9 @@ use sqlx::PgConnection;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use crate::domain::discrepancy::{Discrepancy, GUEST_KINDS, KINDS};
 use crate::domain::host_holds::{self as leaked, Ledger};
-use crate::domain::residue::{Finding, GUEST_KINDS, KINDS, Standing, Vm, compare};
+use crate::domain::residue::{LedgerState, Vm, compare};
 use crate::ingress;
 use crate::store::{residue, visits};
 use crate::workflow::Deps;
@@ -143,34 +144,39 @@ fn not_compared(deps: &Deps, node_id: Uuid, why: &str) -> Visit {
 ///
 /// # Errors
 /// The database or the host does not answer.
-pub async fn node(deps: &Deps, node_id: Uuid) -> Result<Vec<Finding>, StepError> {
+pub async fn node(deps: &Deps, node_id: Uuid) -> Result<Vec<Discrepancy>, StepError> {
     let host = Host::of_node(deps, node_id).await?;
     let (ledger, held) = inspect(deps, node_id, &host).await?;
-    let [before, after] = &ledger.standings;
-    let findings = compare(before, after, &held);
+    let [before, after] = &ledger.states;
+    let discrepancies = compare(before, after, &held);
     let node = node_id.to_string();
-    let count = |kind| findings.iter().filter(|one| one.kind() == kind).count() as u64;
+    let count = |kind| {
+        discrepancies
+            .iter()
+            .filter(|one| one.kind() == kind)
+            .count() as u64
+    };
     for kind in KINDS {
         deps.metrics.residue(&node, kind, count(kind));
     }
     for kind in GUEST_KINDS {
         deps.metrics.unhealthy_vms(&node, kind, count(kind));
     }
-    for finding in &findings {
-        if finding.is_of_guest() {
+    for discrepancy in &discrepancies {
+        if discrepancy.is_of_guest() {
             continue;
         }
-        let allocation_id = finding.allocation_id();
-        tracing::warn!(%node_id, %allocation_id, kind = finding.kind(), "find residue");
+        let allocation_id = discrepancy.allocation_id();
+        tracing::warn!(%node_id, %allocation_id, kind = discrepancy.kind(), "find residue");
         // without a hold of the ledger there is no token the host would accept: that is for an operator
-        if finding.is_removable() && after.get(&allocation_id) == Some(&Standing::OverHeld) {
+        if discrepancy.is_removable() && after.get(&allocation_id) == Some(&LedgerState::OverHeld) {
             start_clean_up(deps, allocation_id).await?;
         }
-        if let Finding::UnexpectedShutdown {
+        if let Discrepancy::UnexpectedShutdown {
             id,
             boot_id,
             with_host,
-        } = *finding
+        } = *discrepancy
         {
             unexpected_shutdown(deps, id, boot_id, with_host).await?;
         }
@@ -181,7 +187,7 @@ pub async fn node(deps: &Deps, node_id: Uuid) -> Result<Vec<Finding>, StepError>
     ingress::compare(deps, node_id, &held, after).await?;
     grouped?;
     noted?;
-    Ok(findings)
+    Ok(discrepancies)
 }
 
 /// Carries what projects decided to the VMs that run. A host that names no groups is of an earlier release: its VMs are alone.
@@ -190,20 +196,20 @@ async fn set_network_groups(
     node_id: Uuid,
     host: &Host,
     held: &ListHoldsResponse,
-    standings: &BTreeMap<Uuid, Standing>,
+    states: &BTreeMap<Uuid, LedgerState>,
 ) -> Result<(), StepError> {
     let groups = networks::groups_of_node(&mut *deps.pool.acquire().await?, node_id).await;
     let mut outcome = Ok(());
     for group in groups.map_err(subject::ledger)? {
         // whoever works on it may be removing it
         let id = group.allocation_id;
-        let is_settled = matches!(standings.get(&id), Some(Standing::Active(_)));
+        let is_active = matches!(states.get(&id), Some(LedgerState::Active(_)));
         let text = id.to_string();
         let on_host = held.network_groups.iter();
         let differs = on_host
             .filter(|one| one.allocation_id == text)
             .any(|one| one.group != group.name);
-        if is_settled && differs {
+        if is_active && differs {
             tracing::info!(%node_id, allocation_id = %id, group = group.name, "set network group of VM");
             // one that fails keeps no other from what its project decided (P11)
             let done = host.set_network_group(group).await;
@@ -277,7 +283,7 @@ async fn inspect(
     let held = host.holds().await?;
     let (after, slots_after) = of_ledger(deps, node_id).await?;
     let ledger = Ledger {
-        standings: [before, after],
+        states: [before, after],
         slots: [slots_before, slots_after],
     };
     Ok((ledger, held))
@@ -287,28 +293,28 @@ async fn inspect(
 async fn of_ledger(
     deps: &Deps,
     node_id: Uuid,
-) -> Result<(BTreeMap<Uuid, Standing>, Vec<Slot>), StepError> {
+) -> Result<(BTreeMap<Uuid, LedgerState>, Vec<Slot>), StepError> {
     let rows = residue::allocations_of(&deps.pool, node_id).await?;
     let slots = slots::list(&mut *deps.pool.acquire().await?, node_id).await;
-    Ok((standings(&rows), slots.map_err(subject::ledger)?))
+    Ok((ledger_states(&rows), slots.map_err(subject::ledger)?))
 }
 
 /// Where allocations stand by the ledger.
-pub(crate) fn standings(rows: &[residue::Row]) -> BTreeMap<Uuid, Standing> {
-    rows.iter().map(|row| (row.id, standing(row))).collect()
+pub(crate) fn ledger_states(rows: &[residue::Row]) -> BTreeMap<Uuid, LedgerState> {
+    rows.iter().map(|row| (row.id, ledger_state(row))).collect()
 }
 
 /// Where an allocation stands by the ledger.
-fn standing(row: &residue::Row) -> Standing {
+fn ledger_state(row: &residue::Row) -> LedgerState {
     match (row.worked_on, row.state.as_str(), row.holds) {
-        (true, _, _) => Standing::Moving,
-        (false, "active", _) => Standing::Active(Vm {
+        (true, _, _) => LedgerState::Moving,
+        (false, "active", _) => LedgerState::Active(Vm {
             running: matches!(row.power.as_deref(), Some("running" | "rescued")),
             boot_id: row.boot_id,
         }),
-        (false, "released" | "failed", true) => Standing::OverHeld,
-        (false, "released" | "failed", false) => Standing::Over,
-        (false, _, _) => Standing::Moving,
+        (false, "released" | "failed", true) => LedgerState::OverHeld,
+        (false, "released" | "failed", false) => LedgerState::Over,
+        (false, _, _) => LedgerState::Moving,
     }
 }
 

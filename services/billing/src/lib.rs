@@ -7,6 +7,7 @@
 //! union of the intervals with the billable history again and again. Billing is sourced from allocations (C-14,
 //! G-01), never from hosts.
 pub mod api;
+mod config;
 pub mod domain;
 pub mod metrics;
 pub mod store;
@@ -18,7 +19,8 @@ use gpuaas_common::server::Server;
 use gpuaas_common::{CancellationToken, Context};
 use gpuaas_proto::gpuaas::billing::v1::price_admin_service_server::PriceAdminServiceServer;
 use gpuaas_proto::gpuaas::billing::v1::usage_service_server::UsageServiceServer;
-use serde::Deserialize;
+
+pub use config::{Config, HostLost};
 
 use crate::api::Api;
 use crate::metrics::Metrics;
@@ -28,41 +30,6 @@ use crate::workflow::reconciler::Reconciler;
 
 /// Topic that wakes readers of the ledger's log.
 const EVENTS_TOPIC: &str = "events";
-
-/// Section `[billing]`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// Longest time until a ledger event or an unpublished price is noticed without Redis, in milliseconds.
-    pub poll_interval_ms: u64,
-    /// Time between two reconciliations of usage with the ledger, in seconds.
-    pub reconcile_interval_seconds: u64,
-    /// What becomes of the time in which the host of an allocation is lost: `charge`, or `credit`, from when it was last heard
-    /// until it is back. An allocation that an administrator releases by force is billed until its host was last heard in
-    /// either case, or until the time that the administrator states. A change is for losses from then on.
-    pub host_lost: HostLost,
-}
-
-/// What becomes of the time in which the host of an allocation is lost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum HostLost {
-    /// It is charged: the GPUs stay allocated.
-    #[default]
-    Charge,
-    /// It is not charged.
-    Credit,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            poll_interval_ms: 2000,
-            reconcile_interval_seconds: 3600,
-            host_lost: HostLost::Charge,
-        }
-    }
-}
 
 /// Runs the service until `shutdown`.
 ///

@@ -2,7 +2,7 @@
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Gauge, Meter};
 
-use crate::domain::usage::Inconsistency;
+use crate::domain::inconsistency::Inconsistency;
 
 /// All instruments of this service.
 #[derive(Clone)]

@@ -4,7 +4,6 @@
 //! and the digest of [`chain`]. [`read`] and [`serve`] show the rows, [`origin`] says from where a row was caused.
 pub mod chain;
 mod changes;
-pub mod origin;
 pub mod read;
 pub mod seal;
 pub mod serve;
@@ -14,17 +13,14 @@ use sha2::{Digest as _, Sha256};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use changes::DIGESTS_IN;
+pub use changes::{AFTER_DIGEST, BEFORE_DIGEST};
+
 use crate::text::is_deceptive;
-use crate::{Error, Result};
+use crate::{Error, Result, origin};
 
 /// Most characters of the reason that a person gives for an action.
 const MAX_REASON: usize = 500;
-/// Where the detail of a row has the digest of what was there before the change.
-pub const BEFORE_DIGEST: &str = "before_digest";
-/// Where it has the digest of what is there after it.
-pub const AFTER_DIGEST: &str = "after_digest";
-/// Where it says which other schema has the row with the digests.
-const DIGESTS_IN: &str = "digests_in";
 /// Where the detail of a row has the project that it is of, in the form that [`Uuid`] prints.
 pub const PROJECT: &str = "project_id";
 

@@ -10,8 +10,7 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity
 use tonic::{Request, Status};
 use uuid::Uuid;
 
-use crate::audit::origin;
-use crate::{Error, Result, identity, trace};
+use crate::{Error, Result, identity, origin, trace};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);

@@ -14,8 +14,8 @@ use crate::db;
 use crate::id::IdGen;
 use crate::identity::TokenVerifier;
 use crate::rate::Limiter;
-use crate::server::ServerTls;
 use crate::telemetry;
+use crate::tls::ServerTls;
 use crate::wake::Wake;
 
 /// Everything a service shares with its parts. Clones share it.

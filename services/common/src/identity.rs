@@ -8,7 +8,7 @@ use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 
 use crate::{Error, Result};
 
-/// Life of an internal token in seconds.
+/// Lifetime of an internal token in seconds.
 pub const TOKEN_SECONDS: i64 = 60;
 const TOKEN_ISSUER: &str = "gpuaas-gateway";
 

@@ -2,10 +2,10 @@
 //! graceful shutdown.
 mod auth;
 pub mod connections;
+mod incoming;
 mod limited;
 mod metrics;
 mod observe;
-mod tls;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -23,16 +23,11 @@ use tonic_health::server::HealthReporter;
 
 use self::connections::Connections;
 use crate::audit::{seal, serve};
-use crate::config::DatabaseSettings;
-use crate::{Context, db, idempotency};
+use crate::{Context, retention};
 
+pub use crate::tls::Clients;
 pub use metrics::serve as serve_metrics;
-pub use tls::{Clients, ServerTls};
 
-/// Time between two sweeps of old idempotency keys.
-const SWEEP_INTERVAL: Duration = Duration::from_secs(3600);
-/// Time from the start of a service to the first removal of what is past its retention: a start has more urgent work.
-pub const FIRST_SWEEP: Duration = Duration::from_secs(5);
 /// Connections to the database for the sealer and for reads of the audit trail.
 const AUDIT_CONNECTIONS: u32 = 2;
 /// Longest time between two signs of life of a connection.
@@ -183,7 +178,7 @@ impl Server {
                 .await
                 .with_context(|| format!("cannot listen on {address}"))?;
             let stop = shutdown.clone();
-            let limit = connections.map(|connections| tls::Limit {
+            let limit = connections.map(|connections| incoming::Limit {
                 connections,
                 refused: refused.clone(),
             });
@@ -198,7 +193,7 @@ impl Server {
                 .layer(auth::AuthLayer::new(&self.context, clients))
                 .add_routes(routes.clone())
                 .serve_with_incoming_shutdown(
-                    tls::incoming(listener, self.context.tls.clone(), clients, limit),
+                    incoming::incoming(listener, self.context.tls.clone(), clients, limit),
                     async move { stop.cancelled().await }.boxed(),
                 );
             running.spawn(server);
@@ -209,7 +204,7 @@ impl Server {
             self.context.registry.clone(),
             shutdown.clone(),
         ));
-        let sweeping = tokio::spawn(sweep(self.context.clone(), shutdown.clone()));
+        let sweeping = tokio::spawn(retention::sweep(self.context.clone(), shutdown.clone()));
         let sealing = audited.map(|pool| {
             let keep_days = self.context.settings.audit.keep_days;
             let meter = self.context.meter.clone();
@@ -241,39 +236,5 @@ impl Server {
             sealing.await.context("sealer of audit rows")?;
         }
         metrics.await.context("metrics task")?
-    }
-}
-
-/// Removes old idempotency keys from the service's schema now and then, if it has one. Replicas may do so at once.
-pub async fn sweep(context: Context, shutdown: CancellationToken) {
-    let Some(settings) = &context.settings.database else {
-        return;
-    };
-    let one_connection = DatabaseSettings {
-        max_connections: 1,
-        ..settings.clone()
-    };
-    let mut pause = FIRST_SWEEP;
-    loop {
-        let paused = shutdown.run_until_cancelled(tokio::time::sleep(pause));
-        if paused.await.is_none() {
-            return;
-        }
-        pause = SWEEP_INTERVAL;
-        // a pool of its own, closed again: nothing is held between two sweeps
-        match db::pool(context.service, &one_connection) {
-            Ok(pool) => {
-                let swept = shutdown.run_until_cancelled(idempotency::sweep(&pool));
-                match swept.await {
-                    Some(Ok(0)) | None => {}
-                    Some(Ok(keys)) => tracing::info!(keys, "remove old idempotency keys"),
-                    Some(Err(error)) => {
-                        tracing::warn!("leave old idempotency keys for the next sweep: {error}");
-                    }
-                }
-                pool.close().await;
-            }
-            Err(error) => tracing::warn!("cannot sweep idempotency keys: {error}"),
-        }
     }
 }

@@ -95,7 +95,7 @@ pub struct HostAuthority {
     intermediate_pem: String,
     /// A certificate never outlives its issuer's.
     expire_time: Timestamp,
-    life: SignedDuration,
+    lifetime: SignedDuration,
 }
 
 impl fmt::Debug for HostAuthority {
@@ -141,7 +141,7 @@ impl HostAuthority {
         cell: u16,
         certificate: &str,
         key: &str,
-        life_days: u32,
+        lifetime_days: u32,
     ) -> anyhow::Result<Self> {
         let key = KeyPair::from_pem(key)
             .context("setting inventory.host_ca_key_file: no private key in PKCS#8 PEM")?;
@@ -161,7 +161,7 @@ impl HostAuthority {
             },
             issuer: Issuer::from_ca_cert_pem(certificate, key).context(unusable)?,
             expire_time,
-            life: SignedDuration::from_hours(24 * i64::from(life_days)),
+            lifetime: SignedDuration::from_hours(24 * i64::from(lifetime_days)),
         })
     }
 
@@ -178,7 +178,7 @@ impl HostAuthority {
         now: Timestamp,
     ) -> Result<Issued, CertificateError> {
         let expire_time = now
-            .saturating_add(self.life)
+            .saturating_add(self.lifetime)
             .unwrap_or(self.expire_time)
             .min(self.expire_time);
         let begin_time = now.saturating_sub(CLOCK_SKEW).unwrap_or(now);

@@ -27,11 +27,11 @@ pub struct Config {
     pub host_ca_key_file: PathBuf,
     /// Identity tokens of VMs.
     pub instance_identity: InstanceIdentityConfig,
-    /// Life of a host certificate in days.
+    /// Lifetime of a host certificate in days.
     pub host_certificate_days: u32,
     /// How long after its expiry a host may renew its certificate by proof of its key, in days.
     pub host_certificate_grace_days: u32,
-    /// Life of an enrolment token in seconds.
+    /// Lifetime of an enrolment token in seconds.
     pub enrolment_token_seconds: u32,
     /// How often a host shall report, in seconds.
     pub heartbeat_interval_seconds: u32,

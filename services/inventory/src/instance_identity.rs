@@ -12,7 +12,7 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// Life of a token in seconds.
+/// Lifetime of a token in seconds.
 pub const TOKEN_SECONDS: i64 = 600;
 const ALGORITHM: Algorithm = Algorithm::ES256;
 

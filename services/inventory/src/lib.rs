@@ -17,6 +17,7 @@ mod api;
 mod authority;
 mod chain;
 mod config;
+mod convert;
 pub mod domain;
 mod instance_identity;
 mod refusals;
@@ -26,6 +27,7 @@ mod watch;
 mod workflow;
 
 use std::future::Future;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use gpuaas_common::server::{Clients, Server};
@@ -71,8 +73,11 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
         push_due: Notify::new(),
         task_due: Notify::new(),
         refusals: refusals.clone(),
-        watching: watch::Watching::new(Streams::new(&ctx.meter, shutdown.clone())),
     });
+    let watching = Arc::new(watch::Watching::new(
+        state.clone(),
+        Streams::new(&ctx.meter, shutdown.clone()),
+    ));
     let mut parts = JoinSet::new();
     let background = shutdown.child_token();
     let spawn = |parts: &mut JoinSet<()>,
@@ -108,7 +113,7 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
     );
     spawn(
         &mut parts,
-        Box::pin(watch::run(state.clone(), background.clone())),
+        Box::pin(watch::observe::run(watching.clone(), background.clone())),
     );
     for _ in 0..workflow::discovery::WORKERS {
         spawn(
@@ -119,7 +124,10 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
     let server = Server::new(&ctx)
         .add(RegionServiceServer::new(api::Regions(state.clone())))
         .add(RegionAdminServiceServer::new(api::Regions(state.clone())))
-        .add(refusals.of(NodeAdminServiceServer::new(api::Nodes(state.clone()))))
+        .add(refusals.of(NodeAdminServiceServer::new(api::Nodes(
+            state.clone(),
+            watching,
+        ))))
         .add(
             refusals.of(AgentRolloutAdminServiceServer::new(api::Rollouts(
                 state.clone(),

@@ -15,7 +15,6 @@ use crate::authority::HostAuthority;
 use crate::config::Config;
 use crate::instance_identity::InstanceIdentity;
 use crate::refusals::Refusals;
-use crate::watch::Watching;
 
 /// Shared by all clones.
 #[derive(Clone, Debug)]
@@ -38,8 +37,6 @@ pub(crate) struct Shared {
     pub(crate) task_due: Notify,
     /// Counts what is refused.
     pub(crate) refusals: Refusals,
-    /// Streams of those who watch hosts.
-    pub(crate) watching: Watching,
 }
 
 impl std::fmt::Debug for Shared {

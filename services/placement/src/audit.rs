@@ -13,7 +13,7 @@ use sqlx::{AssertSqlSafe, PgConnection};
 
 use crate::Result;
 
-/// Most ids a finding names.
+/// Most ids that a check names.
 pub const SUBJECTS: usize = 20;
 
 /// Something that always holds between transactions.
@@ -257,9 +257,9 @@ static STATEMENT: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// How one invariant stands.
+/// How an invariant fared.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub struct InvariantCheck {
     /// Name of the invariant.
     pub name: &'static str,
     /// What should hold.
@@ -276,13 +276,13 @@ pub struct Report {
     /// Database time just before the snapshot.
     pub at: Timestamp,
     /// Every invariant, in the order of [`INVARIANTS`].
-    pub findings: Vec<Finding>,
+    pub checks: Vec<InvariantCheck>,
 }
 
 impl Report {
     /// The invariants that do not hold.
-    pub fn broken(&self) -> impl Iterator<Item = &Finding> {
-        self.findings.iter().filter(|finding| finding.broken > 0)
+    pub fn broken(&self) -> impl Iterator<Item = &InvariantCheck> {
+        self.checks.iter().filter(|check| check.broken > 0)
     }
 }
 
@@ -297,14 +297,14 @@ pub async fn ledger(conn: &mut PgConnection) -> Result<Report> {
     let rows: Vec<(i32, i64, Vec<String>)> = sqlx::query_as(AssertSqlSafe(STATEMENT.as_str()))
         .fetch_all(conn)
         .await?;
-    let findings = INVARIANTS
+    let checks = INVARIANTS
         .iter()
         .enumerate()
         .map(|(number, invariant)| {
             let row = rows
                 .iter()
                 .find(|(found, _, _)| usize::try_from(*found) == Ok(number));
-            Finding {
+            InvariantCheck {
                 name: invariant.name,
                 rule: invariant.rule,
                 broken: row.map_or(0, |(_, broken, _)| broken.unsigned_abs()),
@@ -312,5 +312,5 @@ pub async fn ledger(conn: &mut PgConnection) -> Result<Report> {
             }
         })
         .collect();
-    Ok(Report { at, findings })
+    Ok(Report { at, checks })
 }

@@ -33,7 +33,7 @@ use crate::repair::{self, Origin};
 use crate::timeline::{self, State};
 use crate::{Error, Result, allocations, lock, slots};
 
-pub use crate::model::Standing;
+pub use crate::model::CurrentDrift;
 
 /// Name of the condition, and of the event and timeline entry when it begins or becomes another.
 pub const DEVICE_DRIFT: &str = "device_drift";
@@ -215,19 +215,20 @@ fn is_clean(slot: &Slot) -> bool {
 /// Stores a slot's drift. Returns whether it is another than before.
 async fn note_slot(conn: &mut PgConnection, slot: &Slot, found: &[Drift]) -> Result<bool> {
     let before = &slot.drift.0;
-    if before.iter().map(|standing| &standing.drift).eq(found) {
+    if before.iter().map(|known| &known.drift).eq(found) {
         return Ok(false);
     }
     let now: jiff_sqlx::Timestamp = sqlx::query_scalar("SELECT clock_timestamp()")
         .fetch_one(&mut *conn)
         .await?;
-    let standing: Vec<Standing> = found
+    let current: Vec<CurrentDrift> = found
         .iter()
         .map(|drift| {
-            let same =
-                |one: &&Standing| (one.drift.kind, &one.drift.field) == (drift.kind, &drift.field);
+            let same = |one: &&CurrentDrift| {
+                (one.drift.kind, &one.drift.field) == (drift.kind, &drift.field)
+            };
             let earlier = before.iter().find(same);
-            Standing {
+            CurrentDrift {
                 drift: drift.clone(),
                 since: earlier.map_or(now.to_jiff(), |one| one.since),
             }
@@ -240,7 +241,7 @@ async fn note_slot(conn: &mut PgConnection, slot: &Slot, found: &[Drift]) -> Res
            FROM nodes n WHERE s.id = $1 AND n.id = s.node_id RETURNING s.revision, s.updated_at",
     )
     .bind(slot.id)
-    .bind(Json(&standing))
+    .bind(Json(&current))
     .bind(!found.is_empty())
     .fetch_one(&mut *conn)
     .await?;
@@ -249,7 +250,7 @@ async fn note_slot(conn: &mut PgConnection, slot: &Slot, found: &[Drift]) -> Res
     } else {
         "slot.drift"
     };
-    let reported: Vec<SlotDrift> = standing.iter().map(Standing::to_proto).collect();
+    let reported: Vec<SlotDrift> = current.iter().map(CurrentDrift::to_proto).collect();
     let reported: Vec<serde_json::Value> = reported
         .iter()
         .map(|one| {
@@ -292,8 +293,8 @@ async fn handle_disk_drift(
     }
     let now = |test: fn(Kind) -> bool| found.iter().find(|one| test(one.kind));
     let before = |test: fn(Kind) -> bool| {
-        let mut standing = slot.drift.iter().map(|one| &one.drift);
-        standing.find(|one| test(one.kind))
+        let mut known = slot.drift.iter().map(|one| &one.drift);
+        known.find(|one| test(one.kind))
     };
     let is_back = before(out_of_sight).is_some() && now(out_of_sight).is_none();
     let doubt = match (now(Kind::needs_repair), before(Kind::needs_repair)) {
@@ -347,14 +348,14 @@ async fn block_reserved(conn: &mut PgConnection, slot: &Slot, why: &str) -> Resu
 struct Marked {
     id: Uuid,
     device_drift: String,
-    standing: Json<Vec<Standing>>,
+    drift: Json<Vec<CurrentDrift>>,
 }
 
 /// Notes the condition of every allocation on a locked node, each with its event and its timeline entry.
 async fn note_allocations(conn: &mut PgConnection, node_id: Uuid) -> Result<()> {
     let all: Vec<Marked> = sqlx::query_as(
         "SELECT a.id, a.device_drift,
-                coalesce(jsonb_agg(d.one) FILTER (WHERE d.one IS NOT NULL), '[]') AS standing
+                coalesce(jsonb_agg(d.one) FILTER (WHERE d.one IS NOT NULL), '[]') AS drift
            FROM allocations a
                 JOIN claims c ON c.allocation_id = a.id AND c.state <> 'released'
                 JOIN slots s ON s.id = c.slot_id
@@ -366,11 +367,11 @@ async fn note_allocations(conn: &mut PgConnection, node_id: Uuid) -> Result<()> 
     .fetch_all(&mut *conn)
     .await?;
     for marked in all {
-        let standing = &marked.standing.0;
-        let text = if standing.is_empty() {
+        let current = &marked.drift.0;
+        let text = if current.is_empty() {
             String::new()
         } else {
-            drift::for_owner(standing.iter().map(|one| &one.drift))
+            drift::for_owner(current.iter().map(|one| &one.drift))
         };
         if text != marked.device_drift {
             note_allocation(conn, marked.id, &text).await?;

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::Result;
 
-/// Redis topic that wakes readers. Notified by the stamper, never the record (P8).
+/// Redis topic that wakes readers. Notified by the sequencer, never the record (P8).
 pub const TOPIC: &str = "events";
 
 /// An event with its position.

@@ -1,11 +1,11 @@
 //! The fleet record: one row per node, counters that contain each other, and when what a project has was not healthy.
 //!
-//! **Counters.** Every GPU (a slot that is not retired, of a node that is not) has one [`Standing`], the last of these that
+//! **Counters.** Every GPU (a slot that is not retired, of a node that is not) has one [`FleetState`], the last of these that
 //! holds: *delivered* (it is in the ledger), *healthy* (nothing says otherwise, of it or its host), *reserved* (healthy,
 //! and held by a claim or a capacity reservation), *active* (reserved, and its allocation is active). A counter counts
-//! those that stand there or higher. So `delivered ≥ healthy ≥ reserved ≥ active` holds by construction, in every pool
+//! those in it or higher. So `delivered ≥ healthy ≥ reserved ≥ active` holds by construction, in every pool
 //! and reservation and in their sums. What is held and not healthy is counted beside them, never among them. A node
-//! stands where its best GPU stands, but no higher than delivered unless it and all of its GPUs are healthy; so the
+//! has the state of its best GPU, but none higher than delivered unless it and all of its GPUs are healthy; so the
 //! counters of nodes contain each other in the same way, and no counter of nodes is above that of GPUs where every node
 //! has one.
 use std::collections::BTreeMap;
@@ -21,7 +21,8 @@ use crate::{Result, catalog};
 mod counts;
 mod events;
 
-pub use counts::{Counts, FleetCounts, GpuFacts, Standing};
+pub use counts::{Counts, FleetCounts, FleetState, GpuFacts};
+use events::HEALTH;
 pub use events::{EVENTS, EventQuery, HealthEvent, health_events};
 
 /// A node of the record.
@@ -129,9 +130,6 @@ macro_rules! rows {
         )
     };
 }
-
-/// The values of a health in the database.
-const HEALTH: &[&str] = &["healthy", "unknown", "degraded", "failed"];
 
 /// What the list of nodes can be selected by.
 pub static NODES: Catalog = Catalog {

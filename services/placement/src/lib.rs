@@ -27,13 +27,13 @@
 //! | [`nodes`], [`slots`], [`catalog`], [`quota`] | intake of nodes, slots, regions, SKUs, prices, quotas |
 //! | [`operators`] | cordon, drain, maintenance, retirement, and what placement makes of a node |
 //! | [`node_health`] | break-fix records, and findings of outside health agents |
-//! | [`life`] | the history of nodes and slots |
+//! | [`lifecycle`] | the history of nodes and slots |
 //! | [`suspensions`] | projects of which nothing that is queued starts |
 //! | [`sweep`] | deletes rows past their retention |
 //! | [`history`] | the fleet's capacity over time |
 //! | [`fleet`] | the fleet record: a row per node, counters, and when what a project has was not healthy |
-//! | [`outbox`], [`events`], [`stamper`] | writing events, reading them, giving them their positions |
-//! | [`wire`] | values as proto messages |
+//! | [`outbox`], [`events`], [`sequencer`] | writing events, reading them, giving them their positions |
+//! | [`convert`] | values as proto messages |
 //! | [`workflows`], [`timeline`], [`node_tasks`] | durable work, what a user sees, calls to hosts |
 //!
 //! **Conventions.** A function that takes `&mut PgConnection` runs in the caller's transaction and leaves the
@@ -44,7 +44,7 @@
 //! answers [`Outcome::Unchanged`], so a resumed step may repeat it. Times are `greatest(clock_timestamp(), previous)` under
 //! the row lock.
 //!
-//! Calls of the allocation service, in the order of an allocation's life (`conn` is inside its transaction):
+//! Calls of the allocation service, in the order of an allocation's lifecycle (`conn` is inside its transaction):
 //!
 //! ```text
 //! allocations::get(conn, Scope, id) -> Result<Allocation>
@@ -77,7 +77,7 @@
 //!                                                                        their hosts signed
 //! wipes::of_slot(conn, slot_id, &Selection, Wanted) -> Result<(Vec<Wipe>, next_page_token)>      newest first
 //! events::read(conn, after, limit) -> Result<(Vec<Event>, head)>
-//! stamper::run_once(&PgPool) -> Result<u64>                              positions assigned; wake event readers when > 0
+//! sequencer::run_once(&PgPool) -> Result<u64>                            positions assigned; wake event readers when > 0
 //! ```
 
 pub mod agent_starts;
@@ -91,6 +91,7 @@ pub mod capacity;
 pub mod catalog;
 pub mod claims;
 mod constraints;
+pub mod convert;
 mod decision_input;
 pub mod drift;
 mod error;
@@ -100,7 +101,7 @@ pub mod force_release;
 pub mod history;
 pub mod host_holds;
 pub mod ingress;
-pub mod life;
+pub mod lifecycle;
 pub mod lock;
 pub mod lost;
 pub mod model;
@@ -120,8 +121,8 @@ pub mod reports;
 pub mod reservations;
 pub mod reserve;
 mod reserved_slots;
+pub mod sequencer;
 pub mod slots;
-pub mod stamper;
 pub mod suspensions;
 pub mod sweep;
 pub mod tenants;
@@ -129,7 +130,6 @@ pub mod timeline;
 pub mod update;
 pub mod user_data;
 pub mod wipes;
-pub mod wire;
 pub mod workflows;
 
 pub use gpuaas_placement_decision as decision;

@@ -12,7 +12,7 @@ use crate::model::Attribution;
 use crate::operators::{self, Intent};
 use crate::{Error, Result, lock, slots};
 
-/// A repair of a host by hand.
+/// A break-fix record: work on a broken host by hand.
 #[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
 pub struct BreakFix {
     pub id: Uuid,
@@ -29,7 +29,7 @@ pub struct BreakFix {
     pub outcome: Option<String>,
 }
 
-/// Something that was done in a repair.
+/// Something that was done for a break-fix record.
 #[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
 pub struct Action {
     pub at: Timestamp,

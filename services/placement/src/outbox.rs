@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::model::{Allocation, Claim};
 use crate::{Result, claims};
 
-/// Redis topic that wakes the stamper. Notified after commit, never the record (P8).
+/// Redis topic that wakes the sequencer. Notified after commit, never the record (P8).
 pub const TOPIC: &str = "outbox";
 
 /// An event to write.
@@ -29,7 +29,7 @@ pub struct NewEvent<'a> {
     pub traceparent: &'a str,
 }
 
-/// Writes an event; the stamper gives it its position after the commit.
+/// Writes an event; the sequencer gives it its position after the commit.
 ///
 /// # Errors
 /// A unique violation when the aggregate already has an event of this revision.

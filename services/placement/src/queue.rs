@@ -24,7 +24,7 @@ mod walk;
 pub(crate) use ahead::{Ahead, QueuedSpec, specs};
 pub(crate) use backfill::plan_backfill;
 pub use entries::{
-    Member, QueuedRequest, Standing, backfill_reservations, load, queues, sentence, standing,
+    Member, QueuePosition, QueuedRequest, backfill_reservations, load, positions, queues, sentence,
 };
 pub use metrics::{Outcome, QueueLength, lengths, outcomes};
 pub(crate) use walk::Walk;

@@ -174,7 +174,7 @@ pub async fn left_by_tenant(conn: &mut PgConnection, slot_id: Uuid) -> Result<bo
 pub fn may_rebind(slot: &Slot) -> bool {
     let is_free = matches!(slot.status, SlotStatus::Available | SlotStatus::Disabled)
         && slot.allocation_id.is_none();
-    let kinds = || slot.drift.iter().map(|standing| standing.drift.kind);
+    let kinds = || slot.drift.iter().map(|one| one.drift.kind);
     let stays = |kind: Kind| kind.needs_wipe() || kind == Kind::UnknownDomain;
     is_free && kinds().any(|kind| kind == Kind::DriverRebound) && !kinds().any(stays)
 }

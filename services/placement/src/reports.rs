@@ -10,6 +10,7 @@ mod allocations;
 mod defragmentation;
 mod evacuation;
 mod preservation;
+mod rows;
 mod ties;
 
 pub use allocations::{PlannedAllocation, PlannedMove, PlannedPlacement};

@@ -127,8 +127,8 @@ fn is_ready(node: &Value) -> Result<(), String> {
     }
 }
 
-/// Waits until the node is in a state of its life.
-async fn lives(system: &System, state: &str) {
+/// Waits until the node is in a state of its lifecycle.
+async fn wait_for_state(system: &System, state: &str) {
     until_ok(&format!("the node to be {state}"), TIMEOUT, async || {
         let node = node(system).await?;
         match text(&node, "/status/life/state") == state {
@@ -143,7 +143,7 @@ async fn inc_01_inc_04_a_host_that_is_broken_by_hand_is_blocked_within_one_repor
     let system = System::get().await;
     let host = &system.hosts[0];
     let lab = &host.lab;
-    lives(&system, "ready").await;
+    wait_for_state(&system, "ready").await;
     let folder = lab.folder().join("run");
     let kept = folder.join("rules.kept").display().to_string();
     shell(lab, &format!("nft list table ip gpuaas > {kept}"));
@@ -206,7 +206,7 @@ async fn inc_01_inc_04_a_host_that_is_broken_by_hand_is_blocked_within_one_repor
         assert_eq!(found["status"], "pass", "{check}");
         assert_eq!(text(found, "/remediation"), "", "{check}");
         system.wait_schedulable(host).await;
-        lives(&system, "ready").await;
+        wait_for_state(&system, "ready").await;
     }
     system.assert_nothing_left().await;
 }

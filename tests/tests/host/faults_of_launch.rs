@@ -22,7 +22,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 /// What is killed in the launch and in the release of one allocation, in the order of the steps.
-const LIVES: [(&[Kill], &[Kill]); 3] = [
+const ALLOCATIONS: [(&[Kill], &[Kill]); 3] = [
     (
         &[
             (Part::Dhcp, "reserve_address"),
@@ -40,39 +40,41 @@ const LIVES: [(&[Kill], &[Kill]); 3] = [
 ];
 
 /// Each part in every step of a launch, and in every step of a release.
-fn all_lives() -> Vec<(Vec<Kill>, Vec<Kill>)> {
+fn all_allocations() -> Vec<(Vec<Kill>, Vec<Kill>)> {
     let kills = |part: Part, kind: Kind| {
         let steps = steps_of(kind).iter();
         steps.map(|step| (part, step.name)).collect()
     };
-    let lives = Part::ALL.into_iter();
-    lives
+    let parts = Part::ALL.into_iter();
+    parts
         .map(|part| (kills(part, Kind::Provision), kills(part, Kind::Release)))
         .collect()
 }
 
 async fn p5_parts_are_killed_in_a_launch_and_a_release() {
     let system = System::get().await;
-    let lives = match every_step() {
-        true => all_lives(),
-        false => LIVES.map(|(up, down)| (up.to_vec(), down.to_vec())).into(),
+    let allocations = match every_step() {
+        true => all_allocations(),
+        false => ALLOCATIONS
+            .map(|(up, down)| (up.to_vec(), down.to_vec()))
+            .into(),
     };
-    for (launch, release) in lives {
+    for (launch, release) in allocations {
         let (mut up, mut down) = (VecDeque::from(launch), VecDeque::from(release));
-        let mut lives = 0;
-        while lives == 0 || !up.is_empty() || !down.is_empty() {
+        let mut rounds = 0;
+        while rounds == 0 || !up.is_empty() || !down.is_empty() {
             let before = up.len() + down.len();
-            life(&system, &mut up, &mut down).await;
+            launch_and_release(&system, &mut up, &mut down).await;
             assert!(
-                lives == 0 || up.len() + down.len() < before,
+                rounds == 0 || up.len() + down.len() < before,
                 "no step was reached: {up:?} {down:?}"
             );
-            lives += 1;
+            rounds += 1;
         }
     }
 }
 
-async fn life(system: &System, up: &mut VecDeque<Kill>, down: &mut VecDeque<Kill>) {
+async fn launch_and_release(system: &System, up: &mut VecDeque<Kill>, down: &mut VecDeque<Kill>) {
     let lab = &system.hosts[0].lab;
     let kills = Kills::order(lab, up);
     let id = system

@@ -118,7 +118,7 @@ const ONE_OF_EACH: [(Change, &[Kill]); 9] = [
 
 async fn p5_parts_are_killed_in_every_change_of_power() {
     let kills = ONE_OF_EACH.map(|(change, kills)| (change, kills.to_vec()));
-    one_life(kills.to_vec()).await;
+    kill_in_changes(kills.to_vec()).await;
 }
 
 /// The part in each step of each change.
@@ -127,7 +127,7 @@ async fn in_every_step(part: Part) {
         let steps = steps_of(change.kind).iter();
         (change, steps.map(|step| (part, step.name)).collect())
     });
-    one_life(kills.to_vec()).await;
+    kill_in_changes(kills.to_vec()).await;
 }
 
 async fn p5_libvirtd_is_killed_in_every_step_of_power() {
@@ -147,14 +147,14 @@ async fn p5_the_switch_is_killed_in_every_step_of_power() {
 }
 
 /// A VM whose power is changed while parts of its host are killed.
-struct Life<'a> {
+struct PoweredVm<'a> {
     system: &'a System,
     id: String,
     /// Name of the VM.
     vm: String,
 }
 
-async fn one_life(rows: Vec<(Change, Vec<Kill>)>) {
+async fn kill_in_changes(rows: Vec<(Change, Vec<Kill>)>) {
     let system = System::get().await;
     seed::add_rescue(&system.stack, &|_: &str| {})
         .await
@@ -164,7 +164,7 @@ async fn one_life(rows: Vec<(Change, Vec<Kill>)>) {
         .launch("faults", "lab-mini", &system.public_key)
         .await;
     let active = system.user.wait_state(&id, &["active"], TIMEOUT).await;
-    let life = Life {
+    let vm = PoweredVm {
         system: &system,
         vm: text(&active, "/status/vm").to_owned(),
         id,
@@ -173,16 +173,13 @@ async fn one_life(rows: Vec<(Change, Vec<Kill>)>) {
         let mut left = VecDeque::from(kills);
         while !left.is_empty() {
             let before = left.len();
-            life.bring_to(change.from).await;
-            life.change(change, &mut left).await;
+            vm.bring_to(change.from).await;
+            vm.change(change, &mut left).await;
             assert!(left.len() < before, "{}: no step was reached", change.verb);
         }
     }
-    system.user.release(&life.id).await;
-    system
-        .user
-        .wait_state(&life.id, &["released"], TIMEOUT)
-        .await;
+    system.user.release(&vm.id).await;
+    system.user.wait_state(&vm.id, &["released"], TIMEOUT).await;
     system.assert_nothing_left().await;
     let folder = system.hosts[0].lab.agent_folder();
     for files in ["seeds", "rescue"] {
@@ -192,7 +189,7 @@ async fn one_life(rows: Vec<(Change, Vec<Kill>)>) {
     }
 }
 
-impl Life<'_> {
+impl PoweredVm<'_> {
     async fn shown(&self) -> Option<Value> {
         let path = format!("/api/v1/allocations/{}", self.id);
         self.system.user.get(&path).await.ok()

@@ -6,7 +6,7 @@ use gpuaas_tests::kill::Kill;
 use gpuaas_tests::runner::Case;
 use gpuaas_tests::system::{System, TIMEOUT};
 
-use super::life;
+use super::case;
 
 fn points(kind: Kind) -> Vec<String> {
     let steps = steps_of(kind).iter();
@@ -15,15 +15,16 @@ fn points(kind: Kind) -> Vec<String> {
         .collect()
 }
 
-/// One life for each step.
-pub fn lives() -> Vec<Case> {
+/// One slice for each step.
+pub fn cases() -> Vec<Case> {
     let (provision, release) = (points(Kind::Provision), points(Kind::Release));
-    let lives = provision.len().max(release.len());
-    let kills = (0..lives).map(|life| (provision.get(life).cloned(), release.get(life).cloned()));
+    let count = provision.len().max(release.len());
+    let kills =
+        (0..count).map(|number| (provision.get(number).cloned(), release.get(number).cloned()));
     kills
         .map(|(up, down)| {
-            life("p5_agent", &[&up.clone(), &down.clone()], 20, || {
-                one_life(up, down)
+            case("p5_agent", &[&up.clone(), &down.clone()], 20, || {
+                launch_and_release(up, down)
             })
         })
         .collect()
@@ -34,7 +35,7 @@ fn arm(system: &System, point: &str) -> Kill {
     Kill::arm(&folder.join("kill-at"), &folder.join("killed-at"), point)
 }
 
-async fn one_life(up: Option<String>, down: Option<String>) {
+async fn launch_and_release(up: Option<String>, down: Option<String>) {
     let system = System::get().await;
     let kill = up.as_deref().map(|point| arm(&system, point));
     let id = system

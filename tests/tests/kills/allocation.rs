@@ -6,7 +6,7 @@ use gpuaas_tests::kill::Kill;
 use gpuaas_tests::runner::{Case, Place};
 use gpuaas_tests::system::{System, TIMEOUT};
 
-use super::life;
+use super::case;
 
 fn points(kind: &str) -> Vec<String> {
     let tables = step_tables();
@@ -17,15 +17,16 @@ fn points(kind: &str) -> Vec<String> {
     table.kill_points()
 }
 
-/// One life for each step; it carries one kill on its way up and one on its way down.
-pub fn lives() -> Vec<Case> {
+/// One allocation for each step; it carries one kill on its way up and one on its way down.
+pub fn cases() -> Vec<Case> {
     let (provision, release) = (points("provision"), points("release"));
-    let lives = provision.len().max(release.len());
-    let kills = (0..lives).map(|life| (provision.get(life).cloned(), release.get(life).cloned()));
+    let count = provision.len().max(release.len());
+    let kills =
+        (0..count).map(|number| (provision.get(number).cloned(), release.get(number).cloned()));
     kills
         .map(|(up, down)| {
-            life("p5", &[&up.clone(), &down.clone()], 20, || {
-                one_life(up, down)
+            case("p5", &[&up.clone(), &down.clone()], 20, || {
+                launch_and_release(up, down)
             })
         })
         .collect()
@@ -73,7 +74,7 @@ async fn died(system: &System, kill: Kill, replicas: &[u16]) {
     .await;
 }
 
-async fn one_life(up: Option<String>, down: Option<String>) {
+async fn launch_and_release(up: Option<String>, down: Option<String>) {
     let system = System::get().await;
     system.allocation_up(1).await;
 
@@ -92,27 +93,27 @@ async fn one_life(up: Option<String>, down: Option<String>) {
     system.assert_nothing_left().await;
 }
 
-/// Each life is stopped, started and rebooted, with one kill on each way.
-pub fn powered_lives() -> Vec<Case> {
+/// Each allocation is stopped, started and rebooted, with one kill on each way.
+pub fn power_cases() -> Vec<Case> {
     const CHANGES: [(&str, &str); 3] = [
         ("stop", "stopped"),
         ("start", "running"),
         ("reboot", "running"),
     ];
     let points = CHANGES.map(|(verb, _)| points(verb));
-    let lives = points.iter().map(Vec::len).max().unwrap_or_default();
-    (0..lives)
+    let count = points.iter().map(Vec::len).max().unwrap_or_default();
+    (0..count)
         .map(|number| {
             let kills = points.each_ref().map(|points| points.get(number).cloned());
             let [stop, start, reboot] = &kills.clone();
-            life("p5", &[stop, start, reboot], 55, move || {
-                powered_life(CHANGES, kills)
+            case("p5", &[stop, start, reboot], 55, move || {
+                change_power(CHANGES, kills)
             })
         })
         .collect()
 }
 
-async fn powered_life(changes: [(&'static str, &'static str); 3], kills: [Option<String>; 3]) {
+async fn change_power(changes: [(&'static str, &'static str); 3], kills: [Option<String>; 3]) {
     let system = System::get().await;
     system.allocation_up(1).await;
     let id = system

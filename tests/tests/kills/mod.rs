@@ -1,4 +1,4 @@
-//! Lives of a slice in which a process is killed at each step (P5). `make test-host` has one life of each kind,
+//! Launches and releases in which a process is killed at each step (P5). `make test-host` has one case of each kind,
 //! `make test-chaos` has all.
 use gpuaas_tests::runner::{Case, Place};
 
@@ -6,7 +6,7 @@ mod agent;
 mod allocation;
 mod platform;
 
-/// How many lives.
+/// How many cases.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Which {
     /// The middle one of each kind.
@@ -17,26 +17,26 @@ pub enum Which {
     Every,
 }
 
-/// The lives, made from the step tables.
+/// The cases, made from the step tables.
 pub fn cases(which: Which) -> Vec<Case> {
     let kinds = [
-        agent::lives(),
-        allocation::lives(),
-        allocation::powered_lives(),
+        agent::cases(),
+        allocation::cases(),
+        allocation::power_cases(),
         allocation::replicas(),
-        platform::lives(),
+        platform::cases(),
     ];
-    let chosen = kinds.into_iter().flat_map(|mut lives| {
+    let chosen = kinds.into_iter().flat_map(|mut cases| {
         if which == Which::OneOfEach {
-            lives = vec![lives.swap_remove(lives.len() / 2)];
+            cases = vec![cases.swap_remove(cases.len() / 2)];
         }
-        lives
+        cases
     });
     chosen.collect()
 }
 
-/// One life, named by its kills.
-fn life<F: Future<Output = ()> + 'static>(
+/// One case, named by its kills.
+fn case<F: Future<Output = ()> + 'static>(
     who: &str,
     kills: &[&Option<String>],
     usual: u64,

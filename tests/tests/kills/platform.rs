@@ -6,8 +6,8 @@ use gpuaas_tests::runner::{Case, Place};
 use gpuaas_tests::system::{System, TIMEOUT};
 use gpuaas_tests::until::until;
 
-/// The life.
-pub fn lives() -> Vec<Case> {
+/// The case.
+pub fn cases() -> Vec<Case> {
     gpuaas_tests::cases![Place::System;
         p5_the_whole_control_plane_is_killed_while_its_host_works: 45,
     ]

@@ -330,7 +330,7 @@ pub fn conclude(machine: &Machine, path: &Path, outcome: &HostResult<()>) -> Hos
 /// # Errors
 /// It is another one, or something uses it.
 pub async fn prove_unused(machine: &Machine, identity: &str, name: &str) -> HostResult<()> {
-    let (facts, _) = settled(machine, identity, name).await?;
+    let (facts, _) = inspect_once_released(machine, identity, name).await?;
     let mut found = uses(&facts, |_| false);
     let vms = domains::all(machine).await?;
     let vms = domains::using(&machine.root, &vms, name, &facts.partitions)?;
@@ -349,7 +349,7 @@ pub async fn prove_unused(machine: &Machine, identity: &str, name: &str) -> Host
 /// # Errors
 /// It is not.
 pub async fn prove_raw(machine: &Machine, identity: &str, name: &str) -> HostResult<()> {
-    let (facts, signatures) = settled(machine, identity, name).await?;
+    let (facts, signatures) = inspect_once_released(machine, identity, name).await?;
     let mut found = uses(&facts, |_| false);
     let partitions = facts.partitions.iter();
     found.extend(partitions.map(|partition| format!("partition {partition} exists")));
@@ -369,22 +369,22 @@ pub async fn prove_raw(machine: &Machine, identity: &str, name: &str) -> HostRes
 
 /// What is on a disk once nobody but a user holds it open: a device manager looks at a disk whose table of partitions has
 /// changed, for a moment, and lets it go.
-async fn settled(
+async fn inspect_once_released(
     machine: &Machine,
     identity: &str,
     name: &str,
 ) -> HostResult<(DiskFacts, Vec<String>)> {
     for _ in 1..ATTEMPTS {
-        let found = again(machine, identity, name).await?;
+        let found = inspect(machine, identity, name).await?;
         if found.0.descriptor_holders.is_empty() {
             return Ok(found);
         }
         tokio::time::sleep(RETRY_PAUSE).await;
     }
-    again(machine, identity, name).await
+    inspect(machine, identity, name).await
 }
 
-async fn again(
+async fn inspect(
     machine: &Machine,
     identity: &str,
     name: &str,

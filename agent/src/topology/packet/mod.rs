@@ -2,7 +2,7 @@
 //! reach the world (A-86, INC-01).
 //!
 //! The host makes a network namespace, joins it to the guests' bridge at the port of the guest that is none (see
-//! `wire::probe`), asks dnsmasq for an address there, and sends a packet to an address outside. The packet passes the
+//! `network::probe`), asks dnsmasq for an address there, and sends a packet to an address outside. The packet passes the
 //! switch, the host's rules and its masquerading like any other, and is counted and dropped before it would leave.
 //!
 //! The namespace is that of one thread: it ends with the thread, also when the agent is killed. What can stay behind is
@@ -21,9 +21,9 @@ use self::namespace::{Namespace, ProbeReport, Sender};
 use crate::dhcp::Dhcp;
 use crate::error::{HostError, HostResult, io_error};
 use crate::host::{blocking, exec};
+use crate::network::{Counted, Guest, PROBE_PORT, PROBE_PORT_NUMBER};
 use crate::node::Node;
 use crate::settings::{BridgeKind, HostService, Network};
-use crate::wire::{Counted, Guest, PROBE_PORT, PROBE_PORT_NUMBER};
 
 /// Longest time for all of it, and for the wait until another check's is over.
 const LIMIT: Duration = Duration::from_secs(15);
@@ -106,7 +106,7 @@ impl Outcome {
 impl Job {
     /// None: there is no address to send from.
     fn of(node: &Node) -> HostResult<Option<Self>> {
-        let guest = blocking::here(|| node.wire.probe())?;
+        let guest = blocking::here(|| node.network_rules.probe())?;
         Ok(guest.map(|guest| Self {
             network: node.settings.network.clone(),
             dhcp: node.dhcp.clone(),

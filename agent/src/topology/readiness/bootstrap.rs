@@ -1,19 +1,19 @@
 //! Whether the site's bootstrap came to its end: its markers, and what its validation record says (I-88, I-191..I-193).
 //! A host that is deployed, enrolled and half configured is not ready (INC-06).
-use super::Finding;
+use super::CheckResult;
 use crate::checks::{HostKind, SITE_BOOTSTRAP};
 use crate::host::root::HostRoot;
 use crate::node::Node;
 use crate::settings::Bootstrap;
 
-pub(super) fn completed(node: &Node, kind: HostKind) -> Finding {
+pub(super) fn completed(node: &Node, kind: HostKind) -> CheckResult {
     if node.settings.profile.lab {
-        return Finding::skip(&SITE_BOOTSTRAP, "a lab host has no site");
+        return CheckResult::skip(&SITE_BOOTSTRAP, "a lab host has no site");
     }
     judge(&node.root, &node.settings.bootstrap, kind)
 }
 
-fn judge(root: &HostRoot, bootstrap: &Bootstrap, kind: HostKind) -> Finding {
+fn judge(root: &HostRoot, bootstrap: &Bootstrap, kind: HostKind) -> CheckResult {
     let of_slices = kind != HostKind::BareMetal;
     let mut markers: Vec<&String> = bootstrap.markers.iter().collect();
     if of_slices {
@@ -38,9 +38,9 @@ fn judge(root: &HostRoot, bootstrap: &Bootstrap, kind: HostKind) -> Finding {
             let names: Vec<&str> = markers.iter().map(|name| name.as_str()).collect();
             format!("completed: {}", names.join(", "))
         }
-        (true, true) => return Finding::skip(&SITE_BOOTSTRAP, "this site has no markers"),
+        (true, true) => return CheckResult::skip(&SITE_BOOTSTRAP, "this site has no markers"),
     };
-    Finding::judge(&SITE_BOOTSTRAP, wrong.is_empty(), detail)
+    CheckResult::judge(&SITE_BOOTSTRAP, wrong.is_empty(), detail)
 }
 
 /// What a validation record says that is not good, or does not say. Its keys are on lines of their own.

@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpuaas_proto::gpuaas::common::v1::PciLink;
 
-use super::Finding;
+use super::CheckResult;
 use crate::checks::{
     FABRIC_LINKS, FABRIC_VFS, GPU_LINKS, IOMMU_GROUPS, SLOT_DISKS, VF_LINKS, VFIO_BINDING,
 };
@@ -25,11 +25,11 @@ pub(super) fn of_gpus(
     profile: &HostProfile,
     fabric: FabricKind,
     approved: &BTreeSet<PciAddress>,
-) -> Vec<Finding> {
+) -> Vec<CheckResult> {
     if profile.lab || profile.hypervisor == Hypervisor::Qemu {
         let why = "this host gives no GPU to a VM";
         return [&IOMMU_GROUPS, &VFIO_BINDING, &FABRIC_VFS, &VF_LINKS]
-            .map(|check| Finding::skip(check, why))
+            .map(|check| CheckResult::skip(check, why))
             .into();
     }
     let devices = pci::devices(root);
@@ -45,11 +45,11 @@ pub(super) fn of_gpus(
         iommu_groups(root, &gpus),
         vfio_binding(root, &gpus, approved),
         match no_fabric {
-            true => Finding::skip(&FABRIC_VFS, NO_FABRIC),
+            true => CheckResult::skip(&FABRIC_VFS, NO_FABRIC),
             false => fabric_vfs(root, &fabric, gpus.len()),
         },
         match no_fabric {
-            true => Finding::skip(&VF_LINKS, NO_FABRIC),
+            true => CheckResult::skip(&VF_LINKS, NO_FABRIC),
             false => vf_links(root, &fabric, approved),
         },
     ]
@@ -57,9 +57,9 @@ pub(super) fn of_gpus(
 
 /// Whether the bus of each GPU is as wide as it can be. A lower speed alone is no proof of a fault, and none at all of a GPU
 /// that rests.
-pub(super) fn gpu_links(root: &HostRoot, profile: &HostProfile) -> Finding {
+pub(super) fn gpu_links(root: &HostRoot, profile: &HostProfile) -> CheckResult {
     if profile.lab {
-        return Finding::skip(&GPU_LINKS, "a lab host has no GPU");
+        return CheckResult::skip(&GPU_LINKS, "a lab host has no GPU");
     }
     let (mut bad, mut slow) = (Vec::new(), Vec::new());
     let mut count = 0;
@@ -85,9 +85,9 @@ pub(super) fn gpu_links(root: &HostRoot, profile: &HostProfile) -> Finding {
         }
     }
     if bad.is_empty() && !slow.is_empty() {
-        return Finding::warn(&GPU_LINKS, slow.join("; "));
+        return CheckResult::warn(&GPU_LINKS, slow.join("; "));
     }
-    Finding::of_devices(
+    CheckResult::of_devices(
         &GPU_LINKS,
         bad,
         format!("{count} GPUs have all their lanes"),
@@ -106,7 +106,7 @@ fn rests(root: &HostRoot, folder: &str) -> bool {
     state.is_some_and(|state| state.starts_with("D3"))
 }
 
-fn iommu_groups(root: &HostRoot, gpus: &[&PciDevice]) -> Finding {
+fn iommu_groups(root: &HostRoot, gpus: &[&PciDevice]) -> CheckResult {
     let bad = gpus.iter().filter_map(|gpu| {
         let address = gpu.address.to_string();
         let what = match root.link_name(format!("{DEVICES}/{address}/iommu_group")) {
@@ -122,12 +122,16 @@ fn iommu_groups(root: &HostRoot, gpus: &[&PciDevice]) -> Finding {
         Some((address, what))
     });
     let good = format!("{} GPUs, each alone in its group", gpus.len());
-    Finding::of_devices(&IOMMU_GROUPS, bad.collect(), good)
+    CheckResult::of_devices(&IOMMU_GROUPS, bad.collect(), good)
 }
 
 /// A device without a driver waits for libvirt to bind it. Of the functions of the fabric, those of approved slots count:
 /// one that went back to its own driver is no slot's any more (D-56).
-fn vfio_binding(root: &HostRoot, gpus: &[&PciDevice], approved: &BTreeSet<PciAddress>) -> Finding {
+fn vfio_binding(
+    root: &HostRoot,
+    gpus: &[&PciDevice],
+    approved: &BTreeSet<PciAddress>,
+) -> CheckResult {
     let of_gpus = gpus.iter().map(|gpu| (&gpu.address, gpu.driver.clone()));
     let is_function =
         |address: &&PciAddress| root.link(format!("{DEVICES}/{address}/physfn")).is_some();
@@ -144,12 +148,12 @@ fn vfio_binding(root: &HostRoot, gpus: &[&PciDevice], approved: &BTreeSet<PciAdd
         "{bound} of {} GPUs are bound to VFIO, the others to nothing",
         gpus.len()
     );
-    Finding::of_devices(&VFIO_BINDING, bad.collect(), good)
+    CheckResult::of_devices(&VFIO_BINDING, bad.collect(), good)
 }
 
 /// A device that did not make what it was told to make takes its own slots out of service. Too few functions for all GPUs only
 /// warn: a slot that has one keeps it, and one that lacks it is not approved.
-fn fabric_vfs(root: &HostRoot, fabric: &[&PciDevice], gpus: usize) -> Finding {
+fn fabric_vfs(root: &HostRoot, fabric: &[&PciDevice], gpus: usize) -> CheckResult {
     let number = |device: &PciDevice, name: &str| {
         let text = root.read_value(format!("{DEVICES}/{}/{name}", device.address))?;
         text.parse::<usize>().ok()
@@ -175,18 +179,22 @@ fn fabric_vfs(root: &HostRoot, fabric: &[&PciDevice], gpus: usize) -> Finding {
         let detail = format!(
             "{functions} virtual functions for {gpus} GPUs; the devices could have {could}"
         );
-        return Finding::warn(&FABRIC_VFS, detail);
+        return CheckResult::warn(&FABRIC_VFS, detail);
     }
     let good = format!(
         "{functions} virtual functions of {} devices for {gpus} GPUs",
         fabric.len()
     );
-    Finding::of_devices(&FABRIC_VFS, wrong, good)
+    CheckResult::of_devices(&FABRIC_VFS, wrong, good)
 }
 
 /// Functions that go out by a port without a link, and those of approved slots that are held down: the link policy of a function
 /// is set once its slot is approved.
-fn vf_links(root: &HostRoot, fabric: &[&PciDevice], approved: &BTreeSet<PciAddress>) -> Finding {
+fn vf_links(
+    root: &HostRoot,
+    fabric: &[&PciDevice],
+    approved: &BTreeSet<PciAddress>,
+) -> CheckResult {
     let mut bad = Vec::new();
     let mut count = 0;
     for device in fabric {
@@ -212,7 +220,7 @@ fn vf_links(root: &HostRoot, fabric: &[&PciDevice], approved: &BTreeSet<PciAddre
             bad.push((function.to_string(), what));
         }
     }
-    Finding::of_devices(
+    CheckResult::of_devices(
         &VF_LINKS,
         bad,
         format!("{count} virtual functions have a link"),
@@ -220,9 +228,9 @@ fn vf_links(root: &HostRoot, fabric: &[&PciDevice], approved: &BTreeSet<PciAddre
 }
 
 /// Links of the ports whose functions slots have.
-pub(super) fn fabric_links(root: &HostRoot, settings: &Settings) -> Finding {
+pub(super) fn fabric_links(root: &HostRoot, settings: &Settings) -> CheckResult {
     if settings.profile.lab || settings.fabric.kind == FabricKind::None {
-        return Finding::skip(&FABRIC_LINKS, "there is no fabric");
+        return CheckResult::skip(&FABRIC_LINKS, "there is no fabric");
     }
     let devices = pci::devices(root);
     let used = devices.iter().filter(|device| {
@@ -243,7 +251,7 @@ pub(super) fn fabric_links(root: &HostRoot, settings: &Settings) -> Finding {
         true => format!("{} ports are connected", states.len()),
         false => down.join("; "),
     };
-    Finding::judge(&FABRIC_LINKS, down.is_empty(), detail)
+    CheckResult::judge(&FABRIC_LINKS, down.is_empty(), detail)
 }
 
 /// State of a device's port, of several of the best one, and whether it is good; `None` where the kernel tells none.
@@ -264,7 +272,7 @@ fn link_state(root: &HostRoot, address: &str) -> Option<(String, bool)> {
 }
 
 /// Disks that do not answer: each makes its own slot unschedulable (D-80).
-pub(super) async fn slot_disks(node: &Node) -> Finding {
+pub(super) async fn slot_disks(node: &Node) -> CheckResult {
     let drifted = super::drifted(node).await;
     let gone = drifted
         .into_iter()
@@ -281,7 +289,7 @@ pub(super) async fn slot_disks(node: &Node) -> Finding {
         true => gone.collect(),
         false => dead,
     };
-    Finding::of_devices(&SLOT_DISKS, bad, good)
+    CheckResult::of_devices(&SLOT_DISKS, bad, good)
 }
 
 /// Disks of slots that no VM can have by their controllers, on a host that gives them so: a launch would fail after its clone.

@@ -55,7 +55,7 @@ impl Host {
         self.device(address, "0x15b3\n", "0x020700\n", group);
     }
 
-    fn found(&self) -> Vec<Finding> {
+    fn found(&self) -> Vec<CheckResult> {
         let profile = "name = \"p\"\nhypervisor = \"kvm\"\ncpu_model = \"host-passthrough\"";
         of_gpus(
             &self.root(),
@@ -66,8 +66,8 @@ impl Host {
     }
 }
 
-fn of<'a>(findings: &'a [Finding], id: &str) -> &'a Finding {
-    findings.iter().find(|one| one.check.id == id).unwrap()
+fn of<'a>(results: &'a [CheckResult], id: &str) -> &'a CheckResult {
+    results.iter().find(|one| one.check.id == id).unwrap()
 }
 
 #[test]
@@ -78,8 +78,8 @@ fn a_143_a_gpu_with_a_companion_blocks_its_slot_alone() {
     host.device("0000:1b:00.1", "0x10de\n", "0x040300\n", 1);
     host.device("0000:1a:01.0", "0x10b5\n", "0x060400\n", 1);
     host.gpu("0000:43:00.0", 2);
-    let findings = host.found();
-    let good = of(&findings, "iommu_groups");
+    let results = host.found();
+    let good = of(&results, "iommu_groups");
     assert_eq!(
         (good.status, good.detail.as_str()),
         (Pass, "2 GPUs, each alone in its group")
@@ -91,8 +91,8 @@ fn a_143_a_gpu_with_a_companion_blocks_its_slot_alone() {
             .path(format!("{DEVICES}/0000:1b:00.0/iommu_group")),
     )
     .unwrap();
-    let findings = host.found();
-    let bad = of(&findings, "iommu_groups");
+    let results = host.found();
+    let bad = of(&results, "iommu_groups");
     assert_eq!(bad.status, Fail);
     assert_eq!(bad.devices, ["0000:1b:00.0", "0000:43:00.0"]);
     assert_eq!(
@@ -114,14 +114,14 @@ fn inc_37_a_gpu_that_vfio_has_is_good_and_one_that_the_host_uses_is_not() {
         &format!("{DEVICES}/0000:1b:00.0/driver"),
         "../../../bus/pci/drivers/vfio-pci",
     );
-    let findings = host.found();
-    assert_eq!(of(&findings, "vfio_binding").status, Pass, "{findings:?}");
+    let results = host.found();
+    assert_eq!(of(&results, "vfio_binding").status, Pass, "{results:?}");
     host.link(
         &format!("{DEVICES}/0000:43:00.0/driver"),
         "../../../bus/pci/drivers/nvidia",
     );
-    let findings = host.found();
-    let bad = of(&findings, "vfio_binding");
+    let results = host.found();
+    let bad = of(&results, "vfio_binding");
     assert_eq!(
         (bad.status, bad.detail.as_str()),
         (Fail, "0000:43:00.0 is bound to nvidia")
@@ -138,8 +138,8 @@ fn j_21_virtual_functions_count_by_their_links() {
     host.fabric("0000:bc:00.0", 7);
     host.write(&format!("{DEVICES}/0000:bc:00.0/sriov_totalvfs"), "16\n");
     host.write(&format!("{DEVICES}/0000:bc:00.0/sriov_numvfs"), "0\n");
-    let findings = host.found();
-    let none = of(&findings, "fabric_vfs");
+    let results = host.found();
+    let none = of(&results, "fabric_vfs");
     assert_eq!(
         none.status, Warn,
         "slots without a function are not approved"
@@ -154,8 +154,8 @@ fn j_21_virtual_functions_count_by_their_links() {
         &format!("{DEVICES}/0000:bc:00.0/virtfn0"),
         "../0000:bc:00.3",
     );
-    let findings = host.found();
-    let half = of(&findings, "fabric_vfs");
+    let results = host.found();
+    let half = of(&results, "fabric_vfs");
     assert!(
         half.detail
             .starts_with("0000:bc:00.0 has 2 virtual functions and 1 links to them"),
@@ -172,8 +172,8 @@ fn j_21_virtual_functions_count_by_their_links() {
         &format!("{DEVICES}/0000:bc:00.0/virtfn1"),
         "../0000:bc:00.4",
     );
-    let findings = host.found();
-    assert_eq!(of(&findings, "fabric_vfs").status, Pass, "{findings:?}");
+    let results = host.found();
+    assert_eq!(of(&results, "fabric_vfs").status, Pass, "{results:?}");
 }
 
 #[test]
@@ -259,8 +259,8 @@ fn a_144_a_function_without_a_link_blocks_its_slot_alone() {
         host.write(&format!("{device}/sriov/{number}/policy"), "Follow\n");
     }
     let found = || {
-        let findings = host.found();
-        let one = of(&findings, "vf_links");
+        let results = host.found();
+        let one = of(&results, "vf_links");
         (one.status, one.detail.clone(), one.devices.clone())
     };
     let (status, detail, devices) = found();
@@ -352,8 +352,8 @@ fn d_56_an_approved_function_that_went_back_to_its_own_driver_is_reported() {
         "0000:1a:00.1".parse().unwrap(),
         "0000:1a:00.2".parse().unwrap(),
     ];
-    let findings = host.found();
-    let bad = of(&findings, "vfio_binding");
+    let results = host.found();
+    let bad = of(&results, "vfio_binding");
     assert_eq!(bad.status, Fail);
     assert_eq!(bad.devices, ["0000:1a:00.1"]);
     assert_eq!(bad.detail, "0000:1a:00.1 is bound to mlx5_core");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use gpuaas_proto::gpuaas::common::v1 as common;
 
-use super::Finding;
+use super::CheckResult;
 use super::devices::stable_links;
 use crate::checks::DISK_HEALTH;
 use crate::disk::identity::is_nvme_disk;
@@ -55,10 +55,10 @@ impl DiskHealths {
 }
 
 /// Asks the disks of this host.
-pub(super) async fn check(node: &Node) -> Finding {
+pub(super) async fn check(node: &Node) -> CheckResult {
     let root = &node.root;
     if node.settings.profile.lab || !(root.is_live() || recording::is_replay()) {
-        return Finding::skip(&DISK_HEALTH, "the disks of this host are played");
+        return CheckResult::skip(&DISK_HEALTH, "the disks of this host are played");
     }
     let disks = blocking::here(|| {
         let links = stable_links(root);
@@ -81,9 +81,9 @@ pub(super) async fn check(node: &Node) -> Finding {
 }
 
 /// What the answers mean: a pure function. Wear and media errors alone fail no disk, since it still answers for its data.
-fn judge(disks: &[(Disk, Reported)]) -> Finding {
+fn judge(disks: &[(Disk, Reported)]) -> CheckResult {
     if disks.is_empty() {
-        return Finding::skip(&DISK_HEALTH, "there is no NVMe disk");
+        return CheckResult::skip(&DISK_HEALTH, "there is no NVMe disk");
     }
     let (mut bad, mut warned) = (Vec::new(), Vec::new());
     for ((name, link), reported) in disks {
@@ -109,10 +109,10 @@ fn judge(disks: &[(Disk, Reported)]) -> Finding {
         }
     }
     if bad.is_empty() && !warned.is_empty() {
-        return Finding::warn(&DISK_HEALTH, warned.join("; "));
+        return CheckResult::warn(&DISK_HEALTH, warned.join("; "));
     }
     let good = format!("{} NVMe disks say that they are well", disks.len());
-    Finding::of_devices(&DISK_HEALTH, bad, good)
+    CheckResult::of_devices(&DISK_HEALTH, bad, good)
 }
 
 #[cfg(test)]

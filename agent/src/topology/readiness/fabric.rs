@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
 use serde::Deserialize;
 
-use super::Finding;
+use super::CheckResult;
 use crate::checks::{Check, FABRIC_ADDRESS, FABRIC_ROUTE, IPOIB_NETPLAN, TMFIFO};
 use crate::error::HostResult;
 use crate::host::exec;
@@ -46,11 +46,11 @@ struct Route {
 }
 
 /// All checks of the fabric.
-pub(super) async fn all(node: &Node) -> Vec<Finding> {
+pub(super) async fn all(node: &Node) -> Vec<CheckResult> {
     let (profile, fabric) = (&node.settings.profile, &node.settings.fabric);
     let links: HostResult<Vec<Link>> = ask(&["-json", "address", "show"]).await;
-    let mut findings = match absent(profile, fabric) {
-        Some(why) => CHECKS.map(|check| Finding::skip(check, why)).into(),
+    let mut results = match absent(profile, fabric) {
+        Some(why) => CHECKS.map(|check| CheckResult::skip(check, why)).into(),
         None => {
             let routes: HostResult<Vec<Route>> = ask(&["-json", "-4", "route", "show"]).await;
             vec![
@@ -64,12 +64,12 @@ pub(super) async fn all(node: &Node) -> Vec<Finding> {
     if node.root.is_live() && management.status == EvidenceStatus::Pass {
         management = answered(management, links.as_deref().unwrap_or_default()).await;
     }
-    findings.push(management);
-    findings
+    results.push(management);
+    results
 }
 
 /// Asks the card's end of the management link (J-19).
-async fn answered(found: Finding, links: &[Link]) -> Finding {
+async fn answered(found: CheckResult, links: &[Link]) -> CheckResult {
     let Some(peer) = peer(links) else {
         return found;
     };
@@ -77,14 +77,14 @@ async fn answered(found: Finding, links: &[Link]) -> Finding {
     let arguments = ["-n", "-c", "1", "-W", "2", "-I", MANAGEMENT, &peer];
     match exec::run("ping", &arguments, exec::PROBE_LIMIT).await {
         Ok(output) => of_ping(&found, &peer, output.status == 0),
-        Err(error) => Finding::warn(&TMFIFO, format!("{}; {}", found.detail, error.message)),
+        Err(error) => CheckResult::warn(&TMFIFO, format!("{}; {}", found.detail, error.message)),
     }
 }
 
-fn of_ping(found: &Finding, peer: &str, answers: bool) -> Finding {
+fn of_ping(found: &CheckResult, peer: &str, answers: bool) -> CheckResult {
     match answers {
-        true => Finding::pass(&TMFIFO, format!("{}, and {peer} answers", found.detail)),
-        false => Finding::warn(
+        true => CheckResult::pass(&TMFIFO, format!("{}, and {peer} answers", found.detail)),
+        false => CheckResult::warn(
             &TMFIFO,
             format!("{}, and {peer} does not answer", found.detail),
         ),
@@ -125,17 +125,17 @@ fn parse<T: for<'a> Deserialize<'a>>(text: &str) -> Vec<T> {
     serde_json::from_str(text).unwrap_or_default()
 }
 
-fn netplan(root: &HostRoot, fabric: &Fabric) -> Finding {
+fn netplan(root: &HostRoot, fabric: &Fabric) -> CheckResult {
     let text = root.read_value(&fabric.netplan_file).unwrap_or_default();
     let file = fabric.netplan_file.display();
     let detail = match text.is_empty() {
         true => format!("{file} is missing, empty or cannot be read"),
         false => format!("{file} is there"),
     };
-    Finding::judge(&IPOIB_NETPLAN, !text.is_empty(), detail)
+    CheckResult::judge(&IPOIB_NETPLAN, !text.is_empty(), detail)
 }
 
-fn address(links: Option<&[Link]>, subnet: &str) -> Finding {
+fn address(links: Option<&[Link]>, subnet: &str) -> CheckResult {
     let own = links.unwrap_or_default().iter();
     let own = own.filter(|link| link.ifname.starts_with(INTERFACES));
     let found: Vec<String> = own
@@ -152,10 +152,10 @@ fn address(links: Option<&[Link]>, subnet: &str) -> Finding {
         true => found.join(", "),
         false => format!("no {INTERFACES}* interface has an address of {subnet}"),
     };
-    Finding::judge(&FABRIC_ADDRESS, good, detail)
+    CheckResult::judge(&FABRIC_ADDRESS, good, detail)
 }
 
-fn route(routes: Option<&[Route]>, subnet: &str) -> Finding {
+fn route(routes: Option<&[Route]>, subnet: &str) -> CheckResult {
     let mut own = routes.unwrap_or_default().iter();
     let found = own.find(|route| {
         let network = route.dst.split('/').next().unwrap_or_default();
@@ -165,19 +165,19 @@ fn route(routes: Option<&[Route]>, subnet: &str) -> Finding {
         Some(route) => format!("{} by {}", route.dst, route.dev),
         None => format!("no route to {subnet} by an {INTERFACES}* interface"),
     };
-    Finding::judge(&FABRIC_ROUTE, found.is_some(), detail)
+    CheckResult::judge(&FABRIC_ROUTE, found.is_some(), detail)
 }
 
 /// The management link of a BlueField card is evidence, never a condition.
-fn tmfifo(links: Option<&[Link]>) -> Finding {
+fn tmfifo(links: Option<&[Link]>) -> CheckResult {
     let mut all = links.unwrap_or_default().iter();
     let Some(link) = all.find(|link| link.ifname == MANAGEMENT) else {
-        return Finding::skip(&TMFIFO, format!("there is no {MANAGEMENT}"));
+        return CheckResult::skip(&TMFIFO, format!("there is no {MANAGEMENT}"));
     };
     let mut addresses = link.addr_info.iter();
     match addresses.find(|address| address.family == "inet") {
-        Some(address) => Finding::pass(&TMFIFO, format!("{MANAGEMENT} has {}", address.local)),
-        None => Finding::warn(&TMFIFO, format!("{MANAGEMENT} has no IPv4 address")),
+        Some(address) => CheckResult::pass(&TMFIFO, format!("{MANAGEMENT} has {}", address.local)),
+        None => CheckResult::warn(&TMFIFO, format!("{MANAGEMENT} has no IPv4 address")),
     }
 }
 

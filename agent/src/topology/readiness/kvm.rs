@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
 
-use super::Finding;
+use super::CheckResult;
 use crate::checks::KVM;
 use crate::host::exec;
 use crate::node::Node;
@@ -36,9 +36,9 @@ impl KvmProof {
 }
 
 /// Makes a VM where files say that it could be made, and puts the outcome in place of what they say.
-pub(super) async fn prove(node: &Node, findings: &mut [Finding]) {
+pub(super) async fn prove(node: &Node, results: &mut [CheckResult]) {
     let profile = &node.settings.profile;
-    let Some(kvm) = findings.iter_mut().find(|finding| finding.check == &KVM) else {
+    let Some(kvm) = results.iter_mut().find(|result| result.check == &KVM) else {
         return;
     };
     let by_files = kvm.status == EvidenceStatus::Pass;
@@ -53,7 +53,7 @@ pub(super) async fn prove(node: &Node, findings: &mut [Finding]) {
     node.kvm.set(made.is_ok());
     match made {
         Ok(()) => kvm.detail.push_str(MADE),
-        Err(why) => *kvm = Finding::judge(&KVM, false, format!("a VM cannot be made: {why}")),
+        Err(why) => *kvm = CheckResult::judge(&KVM, false, format!("a VM cannot be made: {why}")),
     }
 }
 

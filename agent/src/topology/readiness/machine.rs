@@ -1,5 +1,5 @@
 //! The machine: what it is for, virtualisation, what holds the GPUs, hugepages, a pending restart.
-use super::Finding;
+use super::CheckResult;
 use crate::checks::{GPU_DRIVER, GPU_SERVICES, HUGEPAGES, IOMMU, KVM, NODE_MODE, REBOOT, VFIO};
 use crate::host::exec;
 use crate::host::root::HostRoot;
@@ -8,17 +8,17 @@ use crate::settings::{GpuFabric, HostProfile, Hypervisor};
 use crate::topology::pci::{self, PciKind};
 
 /// Whether the host was deployed for what its node is offered as (A-48, INC-07).
-pub(super) fn node_mode(node: &Node) -> Finding {
+pub(super) fn node_mode(node: &Node) -> CheckResult {
     match (node.settings.profile.mode, node.assigned_mode.get()) {
-        (_, None) => Finding::skip(&NODE_MODE, "the platform has not sent the node's mode yet"),
+        (_, None) => CheckResult::skip(&NODE_MODE, "the platform has not sent the node's mode yet"),
         (None, Some(reported)) => {
             let detail = format!(
                 "the node is for {}; the profile does not say",
                 reported.as_str()
             );
-            Finding::pass(&NODE_MODE, detail)
+            CheckResult::pass(&NODE_MODE, detail)
         }
-        (Some(own), Some(reported)) => Finding::judge(
+        (Some(own), Some(reported)) => CheckResult::judge(
             &NODE_MODE,
             own == reported,
             format!(
@@ -31,14 +31,14 @@ pub(super) fn node_mode(node: &Node) -> Finding {
 }
 
 /// Hardware virtualisation (D-12..D-18). The kernel's command line and `/dev/kvm` alone prove nothing.
-pub fn virtualisation(root: &HostRoot, profile: &HostProfile) -> Vec<Finding> {
+pub fn virtualisation(root: &HostRoot, profile: &HostProfile) -> Vec<CheckResult> {
     if profile.hypervisor == Hypervisor::Qemu {
         let why = format!(
             "profile {} runs guests under software emulation",
             profile.name
         );
         return [&KVM, &IOMMU, &VFIO]
-            .map(|check| Finding::skip(check, why.clone()))
+            .map(|check| CheckResult::skip(check, why.clone()))
             .into();
     }
     let module = |name: &str| root.exists(format!("/sys/module/{name}"));
@@ -50,13 +50,13 @@ pub fn virtualisation(root: &HostRoot, profile: &HostProfile) -> Vec<Finding> {
         .filter(|name| !module(name))
         .collect();
     vec![
-        Finding::judge(
+        CheckResult::judge(
             &KVM,
             device && vendor,
             format!("/dev/kvm: {device}, kvm_intel or kvm_amd: {vendor}"),
         ),
-        Finding::judge(&IOMMU, groups > 0, format!("iommu_groups={groups}")),
-        Finding::judge(
+        CheckResult::judge(&IOMMU, groups > 0, format!("iommu_groups={groups}")),
+        CheckResult::judge(
             &VFIO,
             vfio.is_empty(),
             if vfio.is_empty() {
@@ -73,9 +73,9 @@ const HOLDERS: [&str; 3] = ["nvidia-persiste", FABRIC_MANAGER, "nv-hostengine"];
 const FABRIC_MANAGER: &str = "nv-fabricmanage";
 
 /// Host services that hold `/dev/nvidia*` prevent libvirt from detaching a GPU (D-96, D-97, INC-18).
-pub fn gpu_services(root: &HostRoot, profile: &HostProfile, fabric: &GpuFabric) -> Finding {
+pub fn gpu_services(root: &HostRoot, profile: &HostProfile, fabric: &GpuFabric) -> CheckResult {
     if profile.lab {
-        return Finding::skip(&GPU_SERVICES, "a lab host has no GPU");
+        return CheckResult::skip(&GPU_SERVICES, "a lab host has no GPU");
     }
     let running = gpu_service_holders(root, fabric);
     let detail = if running.is_empty() {
@@ -83,7 +83,7 @@ pub fn gpu_services(root: &HostRoot, profile: &HostProfile, fabric: &GpuFabric) 
     } else {
         format!("running: {}", running.join(", "))
     };
-    Finding::judge(&GPU_SERVICES, running.is_empty(), detail)
+    CheckResult::judge(&GPU_SERVICES, running.is_empty(), detail)
 }
 
 /// Programs of services that hold GPUs, as they run now. A Fabric Manager that the settings name holds the NVSwitches alone.
@@ -98,12 +98,12 @@ pub fn gpu_service_holders(root: &HostRoot, fabric: &GpuFabric) -> Vec<String> {
 }
 
 /// Whether the driver answers for every GPU. Only a host without slices is asked: elsewhere VFIO has them (INC-37).
-pub(super) async fn gpu_driver(root: &HostRoot, profile: &HostProfile) -> Finding {
+pub(super) async fn gpu_driver(root: &HostRoot, profile: &HostProfile) -> CheckResult {
     let devices = pci::devices(root);
     let gpus = devices.iter().filter(|one| one.kind == PciKind::Gpu);
     let on_bus = gpus.count();
     if profile.lab || on_bus == 0 {
-        return Finding::skip(&GPU_DRIVER, "this host has no GPU");
+        return CheckResult::skip(&GPU_DRIVER, "this host has no GPU");
     }
     let output = exec::run("nvidia-smi", &["--list-gpus"], exec::PROBE_LIMIT).await;
     match output.and_then(|output| output.success("nvidia-smi")) {
@@ -111,9 +111,9 @@ pub(super) async fn gpu_driver(root: &HostRoot, profile: &HostProfile) -> Findin
             let lines = output.stdout.lines();
             let listed = lines.filter(|line| line.starts_with("GPU ")).count();
             let detail = format!("the driver lists {listed} GPUs of {on_bus} on the bus");
-            Finding::judge(&GPU_DRIVER, listed == on_bus, detail)
+            CheckResult::judge(&GPU_DRIVER, listed == on_bus, detail)
         }
-        Err(error) => Finding::judge(&GPU_DRIVER, false, error.to_string()),
+        Err(error) => CheckResult::judge(&GPU_DRIVER, false, error.to_string()),
     }
 }
 
@@ -130,12 +130,12 @@ fn pages(root: &HostRoot, which: &str) -> u32 {
 }
 
 /// 1 GiB hugepages, those of VMs included: a host whose VMs use all of them is as ready as before.
-pub(super) fn hugepages(root: &HostRoot, profile: &HostProfile) -> Finding {
+pub(super) fn hugepages(root: &HostRoot, profile: &HostProfile) -> CheckResult {
     if !profile.hugepages {
-        return Finding::skip(&HUGEPAGES, format!("profile {} offers none", profile.name));
+        return CheckResult::skip(&HUGEPAGES, format!("profile {} offers none", profile.name));
     }
     let (all, free) = (pages(root, "nr_hugepages"), free_hugepages(root));
-    Finding::judge(
+    CheckResult::judge(
         &HUGEPAGES,
         all > 0,
         format!("{all} pages of 1 GiB, {free} of them free"),
@@ -147,18 +147,18 @@ pub fn wants_reboot(root: &HostRoot) -> bool {
     root.exists("/run/reboot-required")
 }
 
-pub(super) fn reboot_required(root: &HostRoot) -> Finding {
+pub(super) fn reboot_required(root: &HostRoot) -> CheckResult {
     if wants_reboot(root) {
-        return Finding::warn(&REBOOT, "/run/reboot-required exists");
+        return CheckResult::warn(&REBOOT, "/run/reboot-required exists");
     }
-    Finding::pass(&REBOOT, "no restart is pending")
+    CheckResult::pass(&REBOOT, "no restart is pending")
 }
 
 #[cfg(test)]
 mod tests {
     use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
 
-    use super::super::finding::failed;
+    use super::super::check_result::failed;
     use super::*;
     use crate::settings::GpuFabricManager;
 

@@ -1,10 +1,10 @@
 //! Readiness: a list of evidence, each a behaviour that was observed just now, judged by the registry of checks
 //! for what the host is. A hard check that fails blocks the host, or the slots whose devices it names.
 mod bootstrap;
+mod check_result;
 mod devices;
 mod disk_health;
 mod fabric;
-mod finding;
 mod kvm;
 mod machine;
 mod network;
@@ -19,14 +19,14 @@ use std::time::Duration;
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::common::v1::Evidence;
 
+pub use check_result::CheckResult;
 pub use disk_health::DiskHealths;
-pub use finding::Finding;
 pub use kvm::KvmProof;
 pub use machine::{
     free_hugepages, gpu_service_holders, gpu_services, virtualisation, wants_reboot,
 };
 
-use self::finding::blocks_host;
+use self::check_result::blocks_host;
 use crate::binding::Approved;
 use crate::checks::{self, HostKind, Observer};
 use crate::disk::DiskIdentity;
@@ -51,10 +51,10 @@ pub async fn report(node: &Node) -> pb::ReadinessReport {
 
 async fn complete_report(node: &Node) -> pb::ReadinessReport {
     let kind = node.kind();
-    let findings = observe(node, kind, Duration::ZERO).await;
+    let results = observe(node, kind, Duration::ZERO).await;
     // one time for all: a report that says what the last one said is known by that
     let now = timestamp(now_ms());
-    let evidence = judge(findings, kind, now);
+    let evidence = judge(results, kind, now);
     let profile = &node.settings.profile;
     let (hugepages_1g_free, hugepages_allocated_to) = pages::free(node).await;
     let observed_uptime = node.clock.now().since_start();
@@ -88,8 +88,8 @@ pub struct Prerequisites {
 /// Runs the checks that a lease asks first: the same ones.
 pub async fn prerequisites(node: &Node) -> Prerequisites {
     let kind = node.kind();
-    let findings = observe(node, kind, PACKET_FOR_LEASE).await;
-    let evidence = judge(findings, kind, timestamp(now_ms()));
+    let results = observe(node, kind, PACKET_FOR_LEASE).await;
+    let evidence = judge(results, kind, timestamp(now_ms()));
     let of_devices = evidence.iter().flat_map(|one| {
         let said =
             move |device: &String| (device.clone(), format!("{}: {}", one.check, one.detail));
@@ -102,63 +102,63 @@ pub async fn prerequisites(node: &Node) -> Prerequisites {
 }
 
 /// Makes the observations that a kind of host needs. `packet_age` is how old the last packet through the host may be.
-async fn observe(node: &Node, kind: HostKind, packet_age: Duration) -> Vec<Finding> {
+async fn observe(node: &Node, kind: HostKind, packet_age: Duration) -> Vec<CheckResult> {
     let root = &node.root;
-    let mut findings = vec![machine::node_mode(node), machine::reboot_required(root)];
-    findings.extend(fabric::all(node).await);
-    findings.push(blocking::here(|| bootstrap::completed(node, kind)));
-    findings.push(software::rdma_tools(root, &node.settings.profile));
-    findings.push(blocking::here(|| {
+    let mut results = vec![machine::node_mode(node), machine::reboot_required(root)];
+    results.extend(fabric::all(node).await);
+    results.push(blocking::here(|| bootstrap::completed(node, kind)));
+    results.push(software::rdma_tools(root, &node.settings.profile));
+    results.push(blocking::here(|| {
         site::deploy_user(root, &node.settings.bootstrap)
     }));
-    findings.push(blocking::here(|| site::netdata(root)));
-    findings.push(blocking::here(|| {
+    results.push(blocking::here(|| site::netdata(root)));
+    results.push(blocking::here(|| {
         devices::fabric_links(root, &node.settings)
     }));
-    findings.push(blocking::here(|| {
+    results.push(blocking::here(|| {
         gpu_services(root, &node.settings.profile, &node.settings.gpu_fabric)
     }));
-    findings.push(blocking::here(|| {
+    results.push(blocking::here(|| {
         devices::gpu_links(root, &node.settings.profile)
     }));
-    findings.push(disk_health::check(node).await);
+    results.push(disk_health::check(node).await);
     if kind == HostKind::BareMetal {
-        findings.push(machine::gpu_driver(root, &node.settings.profile).await);
+        results.push(machine::gpu_driver(root, &node.settings.profile).await);
     } else {
-        findings.push(software::libvirt(node).await);
-        findings.extend(blocking::here(|| of_machine(node)));
-        kvm::prove(node, &mut findings).await;
-        findings.extend(partitions::all(node).await);
-        findings.push(devices::slot_disks(node).await);
-        findings.extend(network::all(node, packet_age).await);
-        findings.push(blocking::here(|| software::relay_key(node)));
+        results.push(software::libvirt(node).await);
+        results.extend(blocking::here(|| of_machine(node)));
+        kvm::prove(node, &mut results).await;
+        results.extend(partitions::all(node).await);
+        results.push(devices::slot_disks(node).await);
+        results.extend(network::all(node, packet_age).await);
+        results.push(blocking::here(|| software::relay_key(node)));
         let cache = &node.settings.images.cache_dir;
-        findings.push(blocking::here(|| software::image_cache(cache)));
-        findings.push(vms::ended_with_host(node).await);
+        results.push(blocking::here(|| software::image_cache(cache)));
+        results.push(vms::ended_with_host(node).await);
     }
-    complete(findings, kind)
+    complete(results, kind)
 }
 
 /// In the order of the registry, each check once: those that nobody had to observe are skipped.
-fn complete(mut findings: Vec<Finding>, kind: HostKind) -> Vec<Finding> {
-    debug_assert!(findings.iter().all(finding::names_its_devices));
+fn complete(mut results: Vec<CheckResult>, kind: HostKind) -> Vec<CheckResult> {
+    debug_assert!(results.iter().all(check_result::names_its_devices));
     let of_agent = checks::ALL
         .into_iter()
         .filter(|check| check.by == Observer::Agent);
     let take = |check: &'static checks::Check| {
-        let found = findings.iter().position(|finding| finding.check == check);
+        let found = results.iter().position(|result| result.check == check);
         match found {
-            Some(index) => findings.swap_remove(index),
-            None => Finding::skip(check, format!("nothing to a {}", kind.as_str())),
+            Some(index) => results.swap_remove(index),
+            None => CheckResult::skip(check, format!("nothing to a {}", kind.as_str())),
         }
     };
     of_agent.map(take).collect()
 }
 
-fn judge(findings: Vec<Finding>, kind: HostKind, now: prost_types::Timestamp) -> Vec<Evidence> {
-    findings
+fn judge(results: Vec<CheckResult>, kind: HostKind, now: prost_types::Timestamp) -> Vec<Evidence> {
+    results
         .into_iter()
-        .map(|finding| finding.evidence(kind, now))
+        .map(|result| result.evidence(kind, now))
         .collect()
 }
 
@@ -169,19 +169,19 @@ fn blockers(evidence: &[Evidence]) -> Vec<String> {
 }
 
 /// What files of the machine show.
-fn of_machine(node: &Node) -> Vec<Finding> {
+fn of_machine(node: &Node) -> Vec<CheckResult> {
     let (root, profile) = (&node.root, &node.settings.profile);
-    let mut findings = virtualisation(root, profile);
-    findings.extend(software::files(root, profile));
+    let mut results = virtualisation(root, profile);
+    results.extend(software::files(root, profile));
     let approved = Approved::of(&node.journal).unwrap_or_else(|error| {
         tracing::warn!(%error, "cannot tell which devices are approved");
         Approved::default()
     });
     let fabric = node.settings.fabric.kind;
-    findings.extend(devices::of_gpus(root, profile, fabric, &approved.all));
-    findings.push(machine::hugepages(root, profile));
-    findings.push(software::tools(node));
-    findings
+    results.extend(devices::of_gpus(root, profile, fabric, &approved.all));
+    results.push(machine::hugepages(root, profile));
+    results.push(software::tools(node));
+    results
 }
 
 /// Images that a VM could start from without a pull. One that cannot be read is none.
@@ -219,8 +219,8 @@ mod tests {
     fn a_86_every_check_of_the_registry_is_in_the_evidence_once() {
         for kind in HostKind::ALL {
             let some = vec![
-                Finding::judge(&checks::NAT, false, "no rule"),
-                Finding::pass(&checks::REBOOT, "none pending"),
+                CheckResult::judge(&checks::NAT, false, "no rule"),
+                CheckResult::pass(&checks::REBOOT, "none pending"),
             ];
             let evidence = judge(complete(some, kind), kind, timestamp(7));
             let named: Vec<&str> = evidence.iter().map(|one| one.check.as_str()).collect();

@@ -4,22 +4,22 @@ use std::time::Duration;
 
 use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
 
-use super::Finding;
+use super::CheckResult;
 use crate::checks::{BRIDGE, DNSMASQ, GUEST_ISOLATION, IP_FORWARDING, NAT, OVS_BRIDGE, SETTINGS};
 use crate::host::root::HostRoot;
 use crate::metadata;
+use crate::network::FOREIGN_PORT_REMEDIATION;
 use crate::node::Node;
 use crate::settings::{BridgeKind, Network, PRIVATE_NAT};
 use crate::topology::network;
 use crate::topology::packet::{Outcome, Way};
-use crate::wire::FOREIGN_PORT_REMEDIATION;
 
 /// All checks of the network, with a packet that is not older than `packet_age`.
-pub(super) async fn all(node: &Node, packet_age: Duration) -> Vec<Finding> {
+pub(super) async fn all(node: &Node, packet_age: Duration) -> Vec<CheckResult> {
     let settings = &node.settings.network;
     let addresses = network::addresses(&settings.bridge).await;
     let has_bridge = matches!(addresses, Ok(Some(_)));
-    let sent = if has_bridge && node.wire.is_active() {
+    let sent = if has_bridge && node.network_rules.is_active() {
         Some(node.packets.send(node, packet_age).await)
     } else {
         None
@@ -32,7 +32,7 @@ pub(super) async fn all(node: &Node, packet_age: Duration) -> Vec<Finding> {
         .iter()
         .any(|network| network.contains(settings.outside));
     let way_out = packet.filter(|_| !kept_in);
-    let mut findings = vec![
+    let mut results = vec![
         bridge(settings, addresses),
         ovs_bridge(settings).await,
         forwarding(&node.root, settings, way_out),
@@ -42,46 +42,44 @@ pub(super) async fn all(node: &Node, packet_age: Duration) -> Vec<Finding> {
         gateway(settings),
     ];
     if let Some(why) = not_sent {
-        findings
-            .iter_mut()
-            .for_each(|finding| unproven(finding, why));
+        results.iter_mut().for_each(|result| unproven(result, why));
     }
-    findings
+    results
 }
 
 /// Says that a check has proven less than it does otherwise, where a packet belongs to it.
-fn unproven(finding: &mut Finding, why: &str) {
+fn unproven(result: &mut CheckResult, why: &str) {
     let by_packet = [&IP_FORWARDING, &NAT, &DNSMASQ];
-    let is_judged = finding.status != EvidenceStatus::Skip;
-    if is_judged && by_packet.iter().any(|check| check.id == finding.check.id) {
-        finding
+    let is_judged = result.status != EvidenceStatus::Skip;
+    if is_judged && by_packet.iter().any(|check| check.id == result.check.id) {
+        result
             .detail
             .push_str(&format!("; no packet proves it: {why}"));
     }
 }
 
 /// The rules that isolate guests, as they are in force now (J-14, P11).
-async fn guest_isolation(node: &Node) -> Finding {
-    if !node.wire.is_active() {
-        return Finding::skip(&GUEST_ISOLATION, other_mode(&node.settings.network));
+async fn guest_isolation(node: &Node) -> CheckResult {
+    if !node.network_rules.is_active() {
+        return CheckResult::skip(&GUEST_ISOLATION, other_mode(&node.settings.network));
     }
-    let (good, mut detail) = match node.wire.check().await {
+    let (good, mut detail) = match node.network_rules.check().await {
         Ok(guests) => (true, format!("the rules of {guests} guests are in force")),
         Err(error) => (false, error.to_string()),
     };
-    let repairs = node.wire.repairs();
+    let repairs = node.network_rules.repairs();
     if repairs.count > 0 {
         detail.push_str(&format!(
             "; put back {} times since the agent started, at last since {} not as they must be",
             repairs.count, repairs.last
         ));
     }
-    let foreign = node.wire.foreign_ports().await.unwrap_or_default();
-    let finding = Finding::judge(&GUEST_ISOLATION, good, detail);
+    let foreign = node.network_rules.foreign_ports().await.unwrap_or_default();
+    let result = CheckResult::judge(&GUEST_ISOLATION, good, detail);
     if foreign.is_empty() {
-        finding
+        result
     } else {
-        finding.advise(FOREIGN_PORT_REMEDIATION)
+        result.advise(FOREIGN_PORT_REMEDIATION)
     }
 }
 
@@ -89,9 +87,9 @@ fn other_mode(network: &Network) -> String {
     format!("network mode is {}", network.mode)
 }
 
-fn forwarding(root: &HostRoot, network: &Network, packet: Option<&Outcome>) -> Finding {
+fn forwarding(root: &HostRoot, network: &Network, packet: Option<&Outcome>) -> CheckResult {
     if network.mode != PRIVATE_NAT {
-        return Finding::skip(&IP_FORWARDING, other_mode(network));
+        return CheckResult::skip(&IP_FORWARDING, other_mode(network));
     }
     let on = root.read_value("/proc/sys/net/ipv4/ip_forward").as_deref() == Some("1");
     let mut detail = format!("net.ipv4.ip_forward is on: {on}");
@@ -105,10 +103,13 @@ fn forwarding(root: &HostRoot, network: &Network, packet: Option<&Outcome>) -> F
             }
         });
     }
-    Finding::judge(&IP_FORWARDING, on && passed, detail)
+    CheckResult::judge(&IP_FORWARDING, on && passed, detail)
 }
 
-fn bridge(network: &Network, addresses: crate::error::HostResult<Option<Vec<String>>>) -> Finding {
+fn bridge(
+    network: &Network,
+    addresses: crate::error::HostResult<Option<Vec<String>>>,
+) -> CheckResult {
     let (good, detail) = match addresses {
         Ok(Some(addresses)) => (
             addresses.contains(&network.gateway)
@@ -119,7 +120,7 @@ fn bridge(network: &Network, addresses: crate::error::HostResult<Option<Vec<Stri
         Ok(None) => (false, format!("{} does not exist", network.bridge)),
         Err(error) => (false, error.to_string()),
     };
-    Finding::judge(&BRIDGE, good, detail)
+    CheckResult::judge(&BRIDGE, good, detail)
 }
 
 fn list(addresses: &[String]) -> String {
@@ -129,32 +130,32 @@ fn list(addresses: &[String]) -> String {
     addresses.join(", ")
 }
 
-async fn ovs_bridge(network: &Network) -> Finding {
+async fn ovs_bridge(network: &Network) -> CheckResult {
     if network.bridge_kind != BridgeKind::Ovs {
-        return Finding::skip(&OVS_BRIDGE, "the profile uses a Linux bridge");
+        return CheckResult::skip(&OVS_BRIDGE, "the profile uses a Linux bridge");
     }
     let limit = Duration::from_secs(10);
     let arguments = ["--timeout=5", "br-exists", network.bridge.as_str()];
     let output = crate::host::exec::run("ovs-vsctl", &arguments, limit).await;
     let good = output.as_ref().is_ok_and(|output| output.status == 0);
     let detail = format!("Open vSwitch knows {}: {good}", network.bridge);
-    Finding::judge(&OVS_BRIDGE, good, detail)
+    CheckResult::judge(&OVS_BRIDGE, good, detail)
 }
 
-async fn nat(network: &Network, packet: Option<&Outcome>) -> Finding {
+async fn nat(network: &Network, packet: Option<&Outcome>) -> CheckResult {
     match (network.mode.as_str(), network::subnet(&network.gateway)) {
         (PRIVATE_NAT, Some(subnet)) => {
             let rule = network::masquerades(&subnet).await;
             of_nat(rule, &subnet, packet)
         }
-        (PRIVATE_NAT, None) => Finding::skip(&NAT, "the gateway's network is unknown"),
-        _ => Finding::skip(&NAT, other_mode(network)),
+        (PRIVATE_NAT, None) => CheckResult::skip(&NAT, "the gateway's network is unknown"),
+        _ => CheckResult::skip(&NAT, other_mode(network)),
     }
 }
 
 /// By the rule, and by what became of the packet: a rule that stands before the good one, or on another host's network,
 /// shows there alone.
-fn of_nat(rule: bool, subnet: &str, packet: Option<&Outcome>) -> Finding {
+fn of_nat(rule: bool, subnet: &str, packet: Option<&Outcome>) -> CheckResult {
     let mut detail = format!("a rule masquerades {subnet}: {rule}");
     let mut good = rule;
     match packet.map(|packet| &packet.way) {
@@ -166,10 +167,10 @@ fn of_nat(rule: bool, subnet: &str, packet: Option<&Outcome>) -> Finding {
         // that it did not come through is for ip_forwarding to say
         Some(Err(_)) | None => {}
     }
-    Finding::judge(&NAT, good, detail)
+    CheckResult::judge(&NAT, good, detail)
 }
 
-fn dnsmasq(node: &Node, packet: Option<&Outcome>) -> Finding {
+fn dnsmasq(node: &Node, packet: Option<&Outcome>) -> CheckResult {
     let alive = node
         .dhcp
         .alive()
@@ -184,7 +185,7 @@ fn dnsmasq(node: &Node, packet: Option<&Outcome>) -> Finding {
     of_dnsmasq(alive, detail, packet)
 }
 
-fn of_dnsmasq(alive: bool, mut detail: String, packet: Option<&Outcome>) -> Finding {
+fn of_dnsmasq(alive: bool, mut detail: String, packet: Option<&Outcome>) -> CheckResult {
     let requested = packet.and_then(|packet| packet.dhcp.as_ref());
     match requested {
         Some(Ok(ip)) => detail.push_str(&format!("; it offered {ip} to a request on the bridge")),
@@ -192,18 +193,18 @@ fn of_dnsmasq(alive: bool, mut detail: String, packet: Option<&Outcome>) -> Find
         None => {}
     }
     let answered = requested.is_none_or(Result::is_ok);
-    Finding::judge(&DNSMASQ, alive && answered, detail)
+    CheckResult::judge(&DNSMASQ, alive && answered, detail)
 }
 
-fn gateway(network: &Network) -> Finding {
+fn gateway(network: &Network) -> CheckResult {
     if network.mode != PRIVATE_NAT {
-        return Finding::skip(&SETTINGS, other_mode(network));
+        return CheckResult::skip(&SETTINGS, other_mode(network));
     }
     match network::subnet(&network.gateway) {
-        Some(subnet) => Finding::pass(&SETTINGS, format!("the guests' network is {subnet}")),
+        Some(subnet) => CheckResult::pass(&SETTINGS, format!("the guests' network is {subnet}")),
         None => {
             let detail = format!("agent.network.gateway {:?} is no network", network.gateway);
-            Finding::judge(&SETTINGS, false, detail)
+            CheckResult::judge(&SETTINGS, false, detail)
         }
     }
 }
@@ -255,8 +256,8 @@ mod tests {
             // told by ip_forwarding
             (true, Some(&lost), Pass),
         ] {
-            let finding = of_nat(rule, SUBNET, packet);
-            assert_eq!(finding.status, status, "{}", finding.detail);
+            let result = of_nat(rule, SUBNET, packet);
+            assert_eq!(result.status, status, "{}", result.detail);
         }
 
         let ip = Ipv4Addr::new(10, 100, 0, 254);
@@ -267,19 +268,19 @@ mod tests {
             (false, Some(Ok(ip)), Fail),
         ] {
             let packet = outcome(Ok(Way::Masqueraded), dhcp);
-            let finding = of_dnsmasq(alive, "process".into(), Some(&packet));
-            assert_eq!(finding.status, status, "{}", finding.detail);
+            let result = of_dnsmasq(alive, "process".into(), Some(&packet));
+            assert_eq!(result.status, status, "{}", result.detail);
         }
     }
 
     #[test]
     fn a_host_whose_guests_have_every_address_is_told_what_no_packet_proves() {
         let network = Network::default();
-        let said = |mut finding: Finding| {
-            let status = finding.status;
-            unproven(&mut finding, "every address is taken");
-            assert_eq!(finding.status, status, "it blocks nothing");
-            finding.detail
+        let said = |mut result: CheckResult| {
+            let status = result.status;
+            unproven(&mut result, "every address is taken");
+            assert_eq!(result.status, status, "it blocks nothing");
+            result.detail
         };
         let dnsmasq = of_dnsmasq(true, "process".into(), None);
         assert!(said(dnsmasq).ends_with("; no packet proves it: every address is taken"));

@@ -1,7 +1,7 @@
 //! NVSwitch partitions: Fabric Manager answers, and offers every GPU.
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Finding;
+use super::CheckResult;
 use crate::checks::{FABRIC_MANAGER, GPU_PARTITIONS};
 use crate::gpu_fabric::{PartitionId, Table};
 use crate::host::blocking;
@@ -10,18 +10,18 @@ use crate::topology::pci::{self, PciKind};
 use crate::topology::platform::Platform;
 
 /// Both checks of the partitions.
-pub(super) async fn all(node: &Node) -> Vec<Finding> {
+pub(super) async fn all(node: &Node) -> Vec<CheckResult> {
     let both = [&FABRIC_MANAGER, &GPU_PARTITIONS];
     let Some(fabric) = &node.gpu_fabric else {
         let why = "the settings name no Fabric Manager";
-        return both.map(|check| Finding::skip(check, why)).into();
+        return both.map(|check| CheckResult::skip(check, why)).into();
     };
     let table = match fabric.table().await {
         Ok(table) => table,
         Err(error) => {
             return vec![
-                Finding::judge(&FABRIC_MANAGER, false, error.to_string()),
-                Finding::skip(&GPU_PARTITIONS, "Fabric Manager does not report its table"),
+                CheckResult::judge(&FABRIC_MANAGER, false, error.to_string()),
+                CheckResult::skip(&GPU_PARTITIONS, "Fabric Manager does not report its table"),
             ];
         }
     };
@@ -36,11 +36,11 @@ pub(super) async fn all(node: &Node) -> Vec<Finding> {
         Ok(owned) => {
             let gpus = blocking::here(|| modules(node));
             let good = format!("{} GPUs have a partition each", gpus.len());
-            Finding::of_devices(&GPU_PARTITIONS, faults(&table, &gpus, &owned), good)
+            CheckResult::of_devices(&GPU_PARTITIONS, faults(&table, &gpus, &owned), good)
         }
-        Err(error) => Finding::skip(&GPU_PARTITIONS, error.to_string()),
+        Err(error) => CheckResult::skip(&GPU_PARTITIONS, error.to_string()),
     };
-    vec![Finding::pass(&FABRIC_MANAGER, answers), second]
+    vec![CheckResult::pass(&FABRIC_MANAGER, answers), second]
 }
 
 /// GPUs on the bus by address, each with its module id where it is known.

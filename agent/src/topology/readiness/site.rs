@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::Finding;
+use super::CheckResult;
 use crate::checks::{DEPLOY_USER, NETDATA};
 use crate::host::recording;
 use crate::host::root::HostRoot;
@@ -15,18 +15,18 @@ const BACKEND: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 199
 const LISTEN: &str = "0A";
 
 /// Whether a key leads to the user that the site deploys with: MAAS may have given it to the image's own user.
-pub(super) fn deploy_user(root: &HostRoot, bootstrap: &Bootstrap) -> Finding {
+pub(super) fn deploy_user(root: &HostRoot, bootstrap: &Bootstrap) -> CheckResult {
     let user = bootstrap.deploy_user.as_str();
     if user.is_empty() {
-        return Finding::skip(&DEPLOY_USER, "the site names no deploy user");
+        return CheckResult::skip(&DEPLOY_USER, "the site names no deploy user");
     }
     if recording::is_replay() {
-        return Finding::skip(&DEPLOY_USER, "a recording has no folders of users");
+        return CheckResult::skip(&DEPLOY_USER, "a recording has no folders of users");
     }
     let users = root.read("/etc/passwd").unwrap_or_default();
     let Some(home) = users.lines().find_map(|line| home_of(line, user)) else {
         let detail = format!("{user} is no user of this host");
-        return Finding::judge(&DEPLOY_USER, false, detail);
+        return CheckResult::judge(&DEPLOY_USER, false, detail);
     };
     let keys = root.read(format!("{home}/.ssh/authorized_keys"));
     let keys = keys.unwrap_or_default();
@@ -35,7 +35,7 @@ pub(super) fn deploy_user(root: &HostRoot, bootstrap: &Bootstrap) -> Finding {
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
         .count();
     let detail = format!("{count} keys lead to {user}");
-    Finding::judge(&DEPLOY_USER, count > 0, detail)
+    CheckResult::judge(&DEPLOY_USER, count > 0, detail)
 }
 
 /// The home folder in a line of `/etc/passwd`, if the line is the user's.
@@ -45,12 +45,12 @@ fn home_of<'a>(line: &'a str, user: &str) -> Option<&'a str> {
 }
 
 /// Whether Netdata listens for the host's own proxy alone.
-pub(super) fn netdata(root: &HostRoot) -> Finding {
+pub(super) fn netdata(root: &HostRoot) -> CheckResult {
     let processes = processes(root);
     if processes.is_empty() {
         return match root.exists("/usr/sbin/netdata") {
-            true => Finding::judge(&NETDATA, false, "it is installed and does not run"),
-            false => Finding::skip(&NETDATA, "this host has no Netdata"),
+            true => CheckResult::judge(&NETDATA, false, "it is installed and does not run"),
+            false => CheckResult::skip(&NETDATA, "this host has no Netdata"),
         };
     }
     let sockets: BTreeSet<String> = processes
@@ -75,7 +75,7 @@ pub(super) fn netdata(root: &HostRoot) -> Finding {
     let open: Vec<String> = open.map(|one| one.address.to_string()).collect();
     if !open.is_empty() {
         let detail = format!("it listens on {} itself", open.join(", "));
-        return Finding::judge(&NETDATA, false, detail);
+        return CheckResult::judge(&NETDATA, false, detail);
     }
     let has_backend = all.iter().any(|one| one.address == BACKEND);
     let verb = if has_backend {
@@ -83,7 +83,7 @@ pub(super) fn netdata(root: &HostRoot) -> Finding {
     } else {
         "does not listen"
     };
-    Finding::judge(&NETDATA, has_backend, format!("it {verb} on {BACKEND}"))
+    CheckResult::judge(&NETDATA, has_backend, format!("it {verb} on {BACKEND}"))
 }
 
 /// Folders of Netdata's processes.

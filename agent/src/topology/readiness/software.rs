@@ -3,7 +3,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use super::Finding;
+use super::CheckResult;
 use crate::checks::{FIRMWARE, IMAGE_CACHE, LIBVIRT, LIBVIRT_FOLDER, RDMA_TOOLS, RELAY_KEY, TOOLS};
 use crate::error::HostResult;
 use crate::host::recording;
@@ -11,13 +11,13 @@ use crate::host::root::HostRoot;
 use crate::node::Node;
 use crate::settings::{BridgeKind, HostProfile};
 
-pub(super) async fn libvirt(node: &Node) -> Finding {
+pub(super) async fn libvirt(node: &Node) -> CheckResult {
     let hung = node.hypervisor.hung();
     let version = node.hypervisor.version().await;
     judge_libvirt(version, &hung, &node.settings.libvirt_uri)
 }
 
-fn judge_libvirt(version: HostResult<u32>, hung: &[(&str, Duration)], uri: &str) -> Finding {
+fn judge_libvirt(version: HostResult<u32>, hung: &[(&str, Duration)], uri: &str) -> CheckResult {
     let (good, detail) = match version {
         Ok(version) if !hung.is_empty() => {
             let calls: Vec<String> = hung
@@ -26,16 +26,16 @@ fn judge_libvirt(version: HostResult<u32>, hung: &[(&str, Duration)], uri: &str)
                 .collect();
             let calls = calls.join(", ");
             let detail = format!("libvirt {version} answers, but calls hang: {calls}");
-            return Finding::warn(&LIBVIRT, detail);
+            return CheckResult::warn(&LIBVIRT, detail);
         }
         Ok(version) => (true, format!("libvirt {version} answers at {uri}")),
         Err(error) => (false, error.to_string()),
     };
-    Finding::judge(&LIBVIRT, good, detail)
+    CheckResult::judge(&LIBVIRT, good, detail)
 }
 
 /// Files that VMs need, and who must be able to read them.
-pub(super) fn files(root: &HostRoot, profile: &HostProfile) -> Vec<Finding> {
+pub(super) fn files(root: &HostRoot, profile: &HostProfile) -> Vec<CheckResult> {
     let missing: Vec<String> = [
         &profile.firmware_code,
         &profile.firmware_vars_template,
@@ -46,19 +46,19 @@ pub(super) fn files(root: &HostRoot, profile: &HostProfile) -> Vec<Finding> {
     .map(|path| path.display().to_string())
     .collect();
     let firmware = if missing.is_empty() {
-        Finding::pass(
+        CheckResult::pass(
             &FIRMWARE,
             "UEFI without Secure Boot and the emulator are there",
         )
     } else {
-        Finding::judge(&FIRMWARE, false, format!("missing: {}", missing.join(", ")))
+        CheckResult::judge(&FIRMWARE, false, format!("missing: {}", missing.join(", ")))
     };
     let mode = std::fs::metadata(root.path("/var/lib/libvirt"))
         .map(|data| data.permissions().mode() & 0o777);
     let mode = mode.unwrap_or(0);
     vec![
         firmware,
-        Finding::judge(
+        CheckResult::judge(
             &LIBVIRT_FOLDER,
             mode & 0o005 == 0o005,
             format!("/var/lib/libvirt has mode {mode:04o}"),
@@ -66,7 +66,7 @@ pub(super) fn files(root: &HostRoot, profile: &HostProfile) -> Vec<Finding> {
     ]
 }
 
-pub(super) fn tools(node: &Node) -> Finding {
+pub(super) fn tools(node: &Node) -> CheckResult {
     let mut required = vec![
         "qemu-img",
         "genisoimage",
@@ -94,7 +94,7 @@ pub(super) fn tools(node: &Node) -> Finding {
     } else {
         format!("missing: {}", missing.join(", "))
     };
-    Finding::judge(&TOOLS, missing.is_empty(), detail)
+    CheckResult::judge(&TOOLS, missing.is_empty(), detail)
 }
 
 fn is_installed(root: &HostRoot, program: &str) -> bool {
@@ -110,9 +110,9 @@ fn is_installed(root: &HostRoot, program: &str) -> bool {
 }
 
 /// Programs that look into the fabric (D-11).
-pub(super) fn rdma_tools(root: &HostRoot, profile: &HostProfile) -> Finding {
+pub(super) fn rdma_tools(root: &HostRoot, profile: &HostProfile) -> CheckResult {
     if profile.lab {
-        return Finding::skip(&RDMA_TOOLS, "a lab host has no fabric");
+        return CheckResult::skip(&RDMA_TOOLS, "a lab host has no fabric");
     }
     let found: Vec<&str> = ["ibv_devinfo", "rdma"]
         .into_iter()
@@ -122,11 +122,11 @@ pub(super) fn rdma_tools(root: &HostRoot, profile: &HostProfile) -> Finding {
         true => "neither ibv_devinfo nor rdma is installed".to_owned(),
         false => found.join(", "),
     };
-    Finding::judge(&RDMA_TOOLS, !found.is_empty(), detail)
+    CheckResult::judge(&RDMA_TOOLS, !found.is_empty(), detail)
 }
 
 /// The key by which this host logs into its guests is where the agent left it, for root alone.
-pub(super) fn relay_key(node: &Node) -> Finding {
+pub(super) fn relay_key(node: &Node) -> CheckResult {
     let file = &node.settings.relay.key_file;
     let mode = std::fs::metadata(file).map(|data| data.permissions().mode() & 0o777);
     let (good, detail) = match mode {
@@ -134,24 +134,24 @@ pub(super) fn relay_key(node: &Node) -> Finding {
         Ok(mode) => (false, format!("{} has mode {mode:04o}", file.display())),
         Err(error) => (false, format!("{}: {error}", file.display())),
     };
-    Finding::judge(&RELAY_KEY, good, detail)
+    CheckResult::judge(&RELAY_KEY, good, detail)
 }
 
-pub(super) fn image_cache(folder: &Path) -> Finding {
+pub(super) fn image_cache(folder: &Path) -> CheckResult {
     // without a name: a report and the parity check may look at the same time
     let outcome = tempfile::tempfile_in(folder);
     let detail = match &outcome {
         Ok(_) => format!("{} is writable", folder.display()),
         Err(error) => format!("{}: {error}", folder.display()),
     };
-    Finding::judge(&IMAGE_CACHE, outcome.is_ok(), detail)
+    CheckResult::judge(&IMAGE_CACHE, outcome.is_ok(), detail)
 }
 
 #[cfg(test)]
 mod tests {
     use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
 
-    use super::super::finding::failed;
+    use super::super::check_result::failed;
 
     use super::*;
 

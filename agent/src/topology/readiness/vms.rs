@@ -1,24 +1,24 @@
 //! VMs that ran when the host went down and do not run since: their owners did not shut them off.
-use super::Finding;
+use super::CheckResult;
 use crate::checks::VMS_AFTER_RESTART;
 use crate::journal::PowerRow;
 use crate::node::Node;
 use crate::vm::{Domain, PowerState};
 
 /// Tells of VMs that the host's restart ended. It warns and blocks nothing: the host is fit for other VMs.
-pub(super) async fn ended_with_host(node: &Node) -> Finding {
+pub(super) async fn ended_with_host(node: &Node) -> CheckResult {
     let left = match node.journal.power() {
         Ok(left) => left,
-        Err(error) => return Finding::warn(&VMS_AFTER_RESTART, error.to_string()),
+        Err(error) => return CheckResult::warn(&VMS_AFTER_RESTART, error.to_string()),
     };
     let domains = match node.hypervisor.domains().await {
         Ok(domains) => domains,
         // the libvirt check reports that it does not answer
-        Err(error) => return Finding::skip(&VMS_AFTER_RESTART, error.to_string()),
+        Err(error) => return CheckResult::skip(&VMS_AFTER_RESTART, error.to_string()),
     };
     let ended = ended(&left, &domains, node.clock.boot_id());
     if ended.is_empty() {
-        Finding::pass(
+        CheckResult::pass(
             &VMS_AFTER_RESTART,
             "no VM was shut down unexpectedly by a restart of the host",
         )
@@ -27,7 +27,7 @@ pub(super) async fn ended_with_host(node: &Node) -> Finding {
             "shut down unexpectedly by a restart of the host: {}",
             ended.join(", ")
         );
-        Finding::warn(&VMS_AFTER_RESTART, detail)
+        CheckResult::warn(&VMS_AFTER_RESTART, detail)
     }
 }
 

@@ -84,7 +84,7 @@ fn inc_21_inc_23_d_49_d_50_d_61_no_tpm_no_secure_boot_no_graphics() {
     assert!(xml.contains(r#"<loader readonly="yes" secure="no" type="pflash">/usr/share/OVMF/OVMF_CODE_4M.fd</loader>"#));
     assert!(xml.contains(r#"<nvram template="/usr/share/OVMF/OVMF_VARS_4M.fd"/>"#));
     assert!(xml.contains(r#"<source dev="/dev/loop1"/>"#) && xml.contains(r#"dev="vdb""#));
-    // A-68: the port on the switch is the slot's, whichever VM has it
+    // A-68, J-09: the port on the switch is the slot's, whichever VM has it
     let id = spec().mac.ovs_interface_id();
     let port = format!(r#"<parameters interfaceid="{id}"/>"#);
     assert!(

@@ -6,6 +6,7 @@ mod functions;
 mod ipoib;
 mod network;
 mod rebind;
+mod removal;
 mod runtime;
 mod scripts;
 mod site_scripts;

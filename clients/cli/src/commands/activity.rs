@@ -22,19 +22,19 @@ pub struct Flags {
     /// Only activities of this kind of resource, for example allocation, project_member or api_key.
     #[arg(long)]
     kind: Option<String>,
-    /// Only what this principal did, for example user:alice; operator for what operators of the platform did.
+    /// Only activities of this principal, for example user:alice; "operator": of operators of the platform.
     #[arg(long, value_name = "PRINCIPAL")]
     actor: Option<String>,
-    /// Only what was allowed, or what was denied.
+    /// Only allowed, or only denied activities.
     #[arg(long, value_enum)]
     outcome: Option<Outcome>,
-    /// Only from this time on: 2026-01-31T12:00:00Z, or a date or time in your zone.
+    /// Only activities from this time on: 2026-01-31T12:00:00Z, or a date or time in your zone.
     #[arg(long, value_name = "TIME", value_parser = moment)]
     since: Option<Timestamp>,
-    /// Only before this time.
+    /// Only activities before this time.
     #[arg(long, value_name = "TIME", value_parser = moment)]
     until: Option<Timestamp>,
-    /// Most to list.
+    /// Maximum number of activities.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
     #[command(flatten)]

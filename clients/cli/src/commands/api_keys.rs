@@ -27,33 +27,32 @@ pub enum Command {
         #[command(flatten)]
         selected: SelectedOf<ListApiKeysRequest>,
     },
-    /// Create an API key. It is printed once, alone on standard output, also with --quiet.
+    /// Create an API key. The key is printed only once, alone on standard output, also with --quiet.
     Create {
         #[command(flatten)]
         account: Account,
-        /// What it may do; repeatable.
+        /// Scope of the key; repeatable.
         #[arg(long = "scope", required = true, value_parser = SCOPES)]
         scopes: Vec<String>,
-        /// When it expires, such as 90d or 2027-01-31T12:00:00Z [default: never].
+        /// Expiry, such as 90d or 2027-01-31T12:00:00Z [default: never].
         #[arg(long, value_name = "TIME", value_parser = parse_deadline)]
         expires: Option<Timestamp>,
         /// Name.
         #[arg(long, default_value = "")]
         name: String,
     },
-    /// Replace a key by a new one, which is printed once, also with --quiet. The old one stays valid for an overlap.
+    /// Replace a key by a new one, which is printed only once, also with --quiet. The old key stays valid for the overlap.
     Rotate {
         #[command(flatten)]
         key: Key,
         /// How long the old key stays valid, such as 1h [default: 1d].
         #[arg(long, value_name = "TIME", value_parser = parse_length)]
         overlap: Option<SignedDuration>,
-        /// When the new key expires, such as 90d or 2027-01-31T12:00:00Z [default: after as long as the old one was meant to
-        /// live].
+        /// Expiry of the new key, such as 90d or 2027-01-31T12:00:00Z [default: the same lifetime as the old key].
         #[arg(long, value_name = "TIME", value_parser = parse_deadline)]
         expires: Option<Timestamp>,
     },
-    /// Refuse keys, and the tokens that they were exchanged for, for good.
+    /// Disable keys permanently, with their tokens.
     Disable {
         #[command(flatten)]
         account: Account,

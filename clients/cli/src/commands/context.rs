@@ -18,23 +18,23 @@ use crate::suggest;
 pub enum Command {
     /// List the contexts.
     List,
-    /// Use a context from now on.
+    /// Make a context the default.
     Use {
         /// Its name.
         name: String,
     },
-    /// Set the project that commands are about which name none.
+    /// Set the default project of a context.
     Set {
         /// The context [default: the one in use].
         name: Option<String>,
         /// Project: its name or id.
         #[arg(long, value_name = "PROJECT", required_unless_present = "no_project")]
         project: Option<String>,
-        /// None: commands are about your only project again.
+        /// Remove the default project.
         #[arg(long, conflicts_with = "project")]
         no_project: bool,
     },
-    /// Delete a context with its tokens. To end the sign-in at the identity provider too, run gpuaas logout before.
+    /// Delete a context with its tokens. To sign out at the identity provider too, run gpuaas logout first.
     Delete {
         /// Its name.
         name: String,

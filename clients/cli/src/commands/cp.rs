@@ -12,16 +12,16 @@ use crate::{allocation, project};
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
-    /// Files to copy, and last where to; the ones on the allocation as ALLOCATION:PATH.
+    /// Sources and, last, the destination. Write paths on the allocation as ALLOCATION:PATH.
     #[arg(required = true, num_args = 2.., value_name = "PATH")]
     paths: Vec<String>,
-    /// Copy folders with what is in them.
+    /// Copy folders recursively.
     #[arg(long, short)]
     recursive: bool,
     /// Private key [default: the key of the launch].
     #[arg(short = 'i', long, value_name = "FILE")]
     identity: Option<PathBuf>,
-    /// Way to the VM: through the platform, or directly over the network.
+    /// Connect through the platform, or directly over the network.
     #[arg(long, value_enum, value_name = "WAY", default_value = "network")]
     via: Via,
     /// Project to search for the name or prefix [default: that of the context, else your only one].

@@ -22,7 +22,7 @@ const PERMISSIONS: [&str; 2] = ["terminal", "serial-log"];
 pub enum Command {
     /// List the grants of a project.
     List {
-        /// Only those of this allocation.
+        /// Only grants for this allocation.
         #[arg(long, value_name = "ALLOCATION")]
         allocation: Option<String>,
         #[command(flatten)]
@@ -37,16 +37,16 @@ pub enum Command {
         allocation: String,
         /// Principal, for example user:bob.
         principal: String,
-        /// What it is for.
+        /// Permission.
         #[arg(long, default_value = "terminal", value_parser = PERMISSIONS)]
         permission: String,
-        /// End it after a duration or at a time: 8h, 3d, 2027-01-31T12:00:00Z [default: 7d].
+        /// End the grant after a duration, or at a time: 8h, 3d, 2027-01-31T12:00:00Z [default: 7d].
         #[arg(long, value_name = "TIME", value_parser = parse_deadline)]
         until: Option<Timestamp>,
         #[command(flatten)]
         of: Of,
     },
-    /// Revoke a grant. Terminals that were opened by it end.
+    /// Delete a grant. Terminals and serial logs opened with the grant end.
     Delete {
         /// Id of the grant.
         grant: String,

@@ -16,7 +16,7 @@ pub enum Command {
         /// Slug or id.
         organisation: String,
     },
-    /// Change guardrails of an organisation that you own; what is not named stays as it is. They bind within seconds.
+    /// Change guardrails of an organisation that you own; others do not change. Changes apply within seconds.
     Set(Changes),
 }
 
@@ -33,28 +33,28 @@ pub struct Changes {
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = true)]
 struct Flags {
-    /// Nobody opens terminals or SSH through the platform; those that are open end.
+    /// Forbid terminals and SSH through the platform; open ones end.
     #[arg(long, value_name = "BOOL")]
     terminals_disabled: Option<bool>,
-    /// Nobody reads the serial logs of VMs.
+    /// Forbid reading serial logs.
     #[arg(long, value_name = "BOOL")]
     serial_logs_disabled: Option<bool>,
-    /// Nobody creates ingress mappings; those that there are stay.
+    /// Forbid new ingress mappings; existing ones stay.
     #[arg(long, value_name = "BOOL")]
     ingress_mappings_disabled: Option<bool>,
-    /// All webhooks of the organisation and its projects are disabled; nobody creates or enables one.
+    /// Disable all webhooks of the organisation and its projects, and forbid creating and enabling webhooks.
     #[arg(long, value_name = "BOOL")]
     webhooks_disabled: Option<bool>,
-    /// Nobody creates or rotates API keys, and calls that are made with one are refused; those of SCIM are not.
+    /// Forbid creating and rotating API keys, and refuse calls with API keys, except SCIM.
     #[arg(long, value_name = "BOOL")]
     api_keys_disabled: Option<bool>,
-    /// Days after which new API keys expire at the latest; 0: no limit.
+    /// Maximum lifetime of new API keys in days; 0: no limit.
     #[arg(long, value_name = "DAYS")]
     max_api_key_days: Option<u32>,
-    /// Regions in which the projects launch and reserve, with commas between them; "": all.
+    /// Allowed regions for launches and reservations, separated by commas; "": all.
     #[arg(long, value_name = "CODES")]
     allowed_regions: Option<String>,
-    /// SKUs that the projects launch and reserve, with commas between them; "": all.
+    /// Allowed SKUs for launches and reservations, separated by commas; "": all.
     #[arg(long, value_name = "SLUGS")]
     allowed_skus: Option<String>,
 }

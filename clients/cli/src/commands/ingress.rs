@@ -35,13 +35,13 @@ pub enum Command {
         /// Transport protocol.
         #[arg(long, default_value = "tcp", value_parser = ["tcp", "udp"])]
         protocol: String,
-        /// Port at the external address [default: one that is free].
+        /// Port of the external address [default: any free port].
         #[arg(long, value_name = "PORT")]
         external_port: Option<u16>,
-        /// IPv4 network that may connect, for example 198.51.100.0/24; may be given several times [default: everybody].
+        /// IPv4 network that can connect, for example 198.51.100.0/24; repeatable [default: everybody].
         #[arg(long = "source", value_name = "NETWORK")]
         sources: Vec<String>,
-        /// Close it after a duration or at a time: 8h, 3d, 2027-01-31T12:00:00Z [default: with the allocation].
+        /// Close the port after a duration, or at a time: 8h, 3d, 2027-01-31T12:00:00Z [default: with the allocation].
         #[arg(long, value_name = "TIME", value_parser = parse_deadline)]
         until: Option<Timestamp>,
         /// Wait until the port is open.
@@ -55,7 +55,7 @@ pub enum Command {
         #[command(flatten)]
         selected: SelectedOf<ListIngressMappingsRequest>,
     },
-    /// Close a port again, open connections included.
+    /// Close a port and its open connections.
     Delete {
         #[command(flatten)]
         of: AllocationRef,

@@ -53,14 +53,14 @@ pub struct Flags {
     count: u32,
     #[command(flatten)]
     placement: placement::PlacementFlags,
-    /// Queue the launch if it does not fit now, for so long or until a time: 90m, 2h, 3d, 2026-01-31T12:00:00Z; at most
-    /// 7d.
+    /// Queue the launch if it does not fit now, for a duration, or until a time: 90m, 2h, 3d, 2026-01-31T12:00:00Z; at
+    /// most 7d.
     #[arg(long, value_name = "TIME", value_parser = parse_deadline)]
     wait_for_capacity: Option<Timestamp>,
-    /// Refuse to release it until it is unprotected; see: gpuaas update.
+    /// Refuse to release the allocation until you unprotect it; see: gpuaas update.
     #[arg(long, conflicts_with = "release_at")]
     protect: bool,
-    /// Release it after so long or at a time: 90m, 8h, 3d, 2027-01-31T12:00:00Z.
+    /// Release the allocation after a duration, or at a time: 90m, 8h, 3d, 2027-01-31T12:00:00Z.
     #[arg(long, value_name = "TIME", value_parser = parse_deadline)]
     release_at: Option<Timestamp>,
     /// User data for the VM's cloud-init, for example a file that begins with #cloud-config or #!/bin/sh; - is standard input.

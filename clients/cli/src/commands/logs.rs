@@ -16,16 +16,16 @@ use crate::watch::Watch;
 pub struct Flags {
     #[command(flatten)]
     of: AllocationRef,
-    /// Go on with what the VM prints, until it is gone.
+    /// Continue with new output, until the VM is deleted.
     #[arg(long, short)]
     follow: bool,
-    /// Only what was printed in this last time, such as 10m or 2h.
+    /// Only output of the last duration, such as 10m or 2h.
     #[arg(long, value_name = "LENGTH")]
     since: Option<SignedDuration>,
-    /// Only this many of the last lines.
+    /// Only the last LINES lines.
     #[arg(long, value_name = "LINES", value_parser = clap::value_parser!(u32).range(..=100_000))]
     tail: Option<u32>,
-    /// Show before each line when it was printed, to about a second.
+    /// Print the time before each line, accurate to about a second.
     #[arg(long, short)]
     timestamps: bool,
 }
@@ -100,7 +100,7 @@ impl Shown {
         let (data, offset) = (&part.data, part.offset);
         let mut text = Vec::with_capacity(data.len());
         if self.next.is_some_and(|next| next < offset) {
-            note!("Some of the log in between is not retained any more.");
+            note!("A part of the log is missing: it is no longer retained.");
             self.text.skip();
         }
         self.next = Some(offset + data.len() as u64);

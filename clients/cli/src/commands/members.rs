@@ -31,14 +31,14 @@ pub fn role(word: &str) -> i32 {
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
-    /// List the members with their roles. Those of an organisation have theirs in all of its projects.
+    /// List the members with their roles. Members of an organisation have the same role in all of its projects.
     List {
         #[command(flatten)]
         of: Whose,
         #[command(flatten)]
         selected: SelectedOf<ListProjectMembersRequest>,
     },
-    /// Add a principal of the organisation as a member of it or of one of its projects. Invite people who are not in the organisation.
+    /// Add a principal of the organisation to the organisation or to a project. Invite people from outside instead.
     Add {
         /// Principal, for example user:alice.
         principal: String,
@@ -58,7 +58,7 @@ pub enum Command {
         #[command(flatten)]
         of: Whose,
     },
-    /// Remove members. Their open terminals and streams end. Who is no member any more is no error.
+    /// Remove members. Their open terminals and streams end. Removing a non-member succeeds.
     Remove {
         /// Principals, for example user:alice, or ids of members.
         #[arg(required = true, value_name = "MEMBER")]
@@ -66,10 +66,10 @@ pub enum Command {
         #[command(flatten)]
         of: Whose,
     },
-    /// Invite somebody by email. The token is printed once; send it to them.
+    /// Invite somebody by email. The token is printed only once; send it to the person.
     Invite {
-        /// Email address. Where the identity provider tells a verified address, it must be this one; where it tells none, whoever
-        /// has the link can accept.
+        /// Email address. It must match the address that the identity provider verified; without a verified address, anybody
+        /// with the link can accept.
         email: String,
         /// Role.
         #[arg(long, default_value = "member", value_parser = ROLES)]
@@ -89,7 +89,7 @@ pub enum Command {
         /// Id of the invitation.
         invitation: String,
     },
-    /// Accept an invitation that you got; the token is read from standard input.
+    /// Accept an invitation. The token is read from standard input.
     Accept,
 }
 

@@ -12,7 +12,7 @@ use crate::output::{bytes, clock, print_json, print_table, stamp};
 pub struct Flags {
     #[command(flatten)]
     of: AllocationRef,
-    /// How far back, such as 15m; at most 24h.
+    /// Period up to now, such as 15m; at most 24h.
     #[arg(long, value_name = "LENGTH", default_value = "1h")]
     since: SignedDuration,
 }

@@ -9,7 +9,7 @@ use crate::project;
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
-    /// Change whether VMs of the project that are on one host reach each other; without it the setting is shown.
+    /// Allow or deny connections between VMs of the project on the same host [default: show the setting].
     #[arg(long, value_name = "RULE")]
     between_vms: Option<Rule>,
     /// The project [default: that of the context, else your only one].
@@ -53,11 +53,11 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
 }
 
 fn sentence(reach: bool, changed: bool) -> String {
-    let not = if reach { "" } else { "do not " };
+    let can = if reach { "can" } else { "cannot" };
     let when = if changed {
-        " VMs that run follow within about a minute."
+        " Running VMs change within a minute."
     } else {
         ""
     };
-    format!("VMs of the project on one host {not}reach each other.{when}")
+    format!("VMs of the project on the same host {can} connect to each other.{when}")
 }

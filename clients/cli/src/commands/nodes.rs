@@ -22,7 +22,7 @@ use crate::owners;
 
 #[derive(Debug, clap::Args)]
 pub struct NodeFlags {
-    /// Only nodes with this in their hostname, id or blockers.
+    /// Only nodes with this text in their hostname, id or blockers.
     #[arg(long, value_name = "TEXT")]
     search: Option<String>,
     /// Only nodes of this region.
@@ -44,15 +44,15 @@ type Placed = (Node, NodePlacement);
 /// A node is in exactly one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Health {
-    /// Launches can go to it.
+    /// The node takes launches.
     Schedulable,
-    /// It is ready, and an operator took it out of service: cordoned, draining, in maintenance, broken or retired.
+    /// Ready, but taken out of service by an operator: cordoned, draining, in maintenance, broken or retired.
     OutOfService,
-    /// Something blocks it.
+    /// A check fails.
     NotReady,
-    /// Its reports have stopped.
+    /// No heartbeat from the agent.
     Lost,
-    /// Its agent has not enrolled.
+    /// The agent has not enrolled.
     Waiting,
 }
 

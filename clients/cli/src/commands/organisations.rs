@@ -20,13 +20,13 @@ pub enum Command {
         /// New display name.
         name: String,
     },
-    /// Groups of the organisation's identity provider, and what they are good for.
+    /// SCIM groups and their project roles, and SCIM keys.
     #[command(subcommand)]
     Scim(super::scim::Command),
-    /// What the owners of the organisation forbid in all of its projects.
+    /// Guardrails of the organisation: rules for all of its projects.
     #[command(subcommand)]
     Guardrails(super::guardrails::Command),
-    /// List the members of an organisation. They have their role in all of its projects.
+    /// List the members of an organisation. Each has the same role in all of its projects.
     Members {
         /// Slug or id.
         organisation: String,

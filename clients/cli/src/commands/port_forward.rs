@@ -13,13 +13,13 @@ use crate::ssh::Via;
 pub struct Flags {
     #[command(flatten)]
     of: AllocationRef,
-    /// Ports: the one on the allocation, or LOCAL:REMOTE; repeatable.
+    /// Port of the VM, or LOCAL:REMOTE; repeatable.
     #[arg(required = true, value_name = "PORT", value_parser = parse_ports)]
     ports: Vec<(u16, u16)>,
     /// Private key [default: the key of the launch].
     #[arg(short = 'i', long, value_name = "FILE")]
     identity: Option<PathBuf>,
-    /// Way to the VM: through the platform, or directly over the network.
+    /// Connect through the platform, or directly over the network.
     #[arg(long, value_enum, value_name = "WAY", default_value = "platform")]
     via: Via,
 }

@@ -17,7 +17,7 @@ use crate::progress::{self, Goal, Wait};
 pub struct Flags {
     #[command(flatten)]
     of: AllocationRef,
-    /// Wait until it is done.
+    /// Wait for the result.
     #[arg(long)]
     wait: bool,
     /// Maximum wait in seconds.
@@ -29,7 +29,7 @@ pub struct Flags {
 pub struct Forced {
     #[command(flatten)]
     flags: Flags,
-    /// Do not shut the operating system of the VM down first. What it did not write to its disk is lost.
+    /// Turn the VM off without a shutdown. Data that is not on disk yet is lost.
     #[arg(long)]
     force: bool,
 }
@@ -38,7 +38,7 @@ pub struct Forced {
 pub struct Rescue {
     #[command(flatten)]
     forced: Forced,
-    /// Image to start from: one that is compatible with the SKU, and not the allocation's own.
+    /// Rescue image: compatible with the SKU, and not the image of the allocation.
     #[arg(long)]
     image: String,
 }

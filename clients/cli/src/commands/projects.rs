@@ -24,7 +24,7 @@ pub enum Command {
     },
     /// Create a project in an organisation that you own.
     Create {
-        /// Slug: lower-case letters, digits and hyphens.
+        /// Slug: lowercase letters, digits and hyphens.
         slug: String,
         /// Organisation: its slug or id.
         #[arg(long)]
@@ -40,14 +40,14 @@ pub enum Command {
         /// New display name.
         name: String,
     },
-    /// Suspend a project: nothing can be launched or started; what runs continues.
+    /// Suspend a project: nothing can be launched or started; running allocations continue.
     Suspend(StateFlags),
     /// Resume a suspended project.
     Resume {
         /// Name or id.
         project: String,
     },
-    /// Close a project for good, once nothing runs in it.
+    /// Close a project permanently, once nothing runs in it.
     Close(StateFlags),
 }
 

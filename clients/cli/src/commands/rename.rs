@@ -9,7 +9,7 @@ use crate::failure::Failure;
 pub struct Flags {
     #[command(flatten)]
     of: AllocationRef,
-    /// New display name, one line; empty: its name is shown again.
+    /// New display name, one line; empty: show the name instead.
     display_name: String,
 }
 

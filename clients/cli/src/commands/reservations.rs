@@ -40,7 +40,7 @@ pub enum Common {
         #[command(flatten)]
         of: ReservationRef,
     },
-    /// End a reservation. Running allocations continue.
+    /// Cancel a reservation. Running allocations continue.
     Cancel {
         #[command(flatten)]
         of: ReservationRef,
@@ -53,7 +53,7 @@ pub enum Common {
 /// Filters of a list.
 #[derive(Debug, clap::Args)]
 pub struct Listed {
-    /// Include ended ones.
+    /// Include ended reservations.
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -102,7 +102,7 @@ pub struct Create {
     /// End, such as 8h (from now) or 2026-01-31T20:00:00Z.
     #[arg(long, value_name = "TIME", value_parser = parse_deadline)]
     end: Timestamp,
-    /// Release each GPU that is unused for so long, such as 30m [default: the site's maximum; for administrators never].
+    /// Release each GPU after this time without use, such as 30m [default: the site's maximum; for administrators never].
     #[arg(long, value_name = "LENGTH", value_parser = parse_length)]
     release_unused_after: Option<SignedDuration>,
     /// Start with the GPUs that are free now, and add more as they become free.

@@ -17,19 +17,19 @@ use crate::{organisation, project, suggest};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
-    /// Show for which issuer SCIM is set up, and how many users and groups there are.
+    /// Show the issuer of SCIM, and the number of users and groups.
     Show {
         /// Slug or id.
         organisation: String,
     },
-    /// List the groups with the projects that each is mapped to.
+    /// List the groups and their roles in projects.
     Groups {
         /// Slug or id.
         organisation: String,
         #[command(flatten)]
         selected: SelectedOf<ListScimGroupsRequest>,
     },
-    /// Give the members of a group a role in a project, now and from now on.
+    /// Map a group to a role in a project, for its present and future members.
     Map {
         #[command(flatten)]
         mapping: Mapping,
@@ -37,16 +37,16 @@ pub enum Command {
         #[arg(long, value_parser = ROLES)]
         role: String,
     },
-    /// Remove a mapping. Open terminals and streams of people who have no other role there end.
+    /// Remove a mapping. Open terminals and streams of people without another role in the project end.
     Unmap(Mapping),
-    /// List the API keys with the scope scim of all projects of the organisation.
+    /// List the API keys with the scope scim, of all projects of the organisation.
     Keys {
         /// Slug or id.
         organisation: String,
         #[command(flatten)]
         selected: SelectedOf<ListScimKeysRequest>,
     },
-    /// Refuse a key for good. The identity provider needs another one then.
+    /// Disable a key permanently. The identity provider then needs a new key.
     DisableKey {
         /// Slug or id of the organisation.
         organisation: String,

@@ -104,7 +104,7 @@ impl<R> Deref for SelectedOf<R> {
 /// What a change is made to.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Read {
-    /// Etag of what you have read (`--output json` shows it): the change is refused when somebody has made another one since
+    /// Etag of the version that you read (`--output json` shows it): the change is refused if the object has changed since
     /// [default: not checked].
     #[arg(
         long,

@@ -22,24 +22,24 @@ pub enum Command {
         #[command(flatten)]
         selected: SelectedOf<ListServiceAccountsRequest>,
     },
-    /// Create a service account. It calls by its API keys.
+    /// Create a service account: a program that calls the API with its keys.
     Create {
-        /// Slug: lower-case letters, digits and hyphens.
+        /// Slug: lowercase letters, digits and hyphens.
         slug: String,
         /// Role in the project.
         #[arg(long, default_value = "member", value_parser = ROLES)]
         role: String,
-        /// What it is for.
+        /// Description.
         #[arg(long, default_value = "")]
         description: String,
         #[command(flatten)]
         of: Of,
     },
-    /// Refuse all keys and tokens of an account until it is enabled again.
+    /// Disable an account: all of its keys and tokens are refused until you enable it again.
     Disable(Account),
-    /// Accept the keys of a disabled account again, except those that are disabled themselves.
+    /// Enable a disabled account. Keys that are disabled individually stay disabled.
     Enable(Account),
-    /// Delete an account and its keys for good. What it launched stays.
+    /// Delete an account and its keys permanently. Its allocations continue.
     Delete(Account),
 }
 

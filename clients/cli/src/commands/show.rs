@@ -136,12 +136,12 @@ pub fn print_allocation(allocation: &Allocation) {
     print_line("Rescue image", &status.rescue_image);
     print_line("Boot", &status.boot_id);
     // the watch of a launch may still report the last step
-    let settled = status.state() == AllocationState::Active
+    let steady = status.state() == AllocationState::Active
         && matches!(
             status.power(),
             PowerState::Running | PowerState::Stopped | PowerState::Rescued
         );
-    if let Some(progress) = status.progress.as_ref().filter(|_| !settled) {
+    if let Some(progress) = status.progress.as_ref().filter(|_| !steady) {
         print_line(
             "Progress",
             &format!(

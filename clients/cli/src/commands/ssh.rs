@@ -19,10 +19,10 @@ pub struct Flags {
     /// Private key [default: the key of the launch].
     #[arg(short = 'i', long, value_name = "FILE")]
     identity: Option<PathBuf>,
-    /// Way to the VM: through the platform, or directly over the network.
+    /// Connect through the platform, or directly over the network.
     #[arg(long, value_enum, value_name = "WAY", default_value = "network")]
     via: Via,
-    /// Option for ssh, which takes precedence over those of this command; repeatable.
+    /// Option for ssh; overrides the options of this command; repeatable.
     #[arg(short = 'o', long = "ssh-option", value_name = "OPTION")]
     options: Vec<OsString>,
     /// Command to run, after "--".

@@ -18,7 +18,7 @@ use crate::{project, suggest};
 pub enum Command {
     /// List your keys, or those of a project.
     List {
-        /// Keys that all members of this project can launch with.
+        /// Keys of this project, for all of its members.
         #[arg(long, value_name = "PROJECT")]
         project: Option<String>,
         #[command(flatten)]
@@ -32,11 +32,11 @@ pub enum Command {
         /// Public key file [default: ~/.ssh/id_ed25519.pub, then the others in ~/.ssh].
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
-        /// Store it for all members of this project.
+        /// Store the key for all members of this project.
         #[arg(long, value_name = "PROJECT")]
         project: Option<String>,
     },
-    /// Delete a stored key. Allocations that were launched with it keep it.
+    /// Delete a stored key. Existing allocations keep it.
     Delete {
         /// Its name or id.
         key: String,

@@ -16,7 +16,7 @@ use crate::output::{print_json, print_table, size, time, word, written};
 /// Commands of a member.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
-    /// List the terminals that were opened to an allocation, newest first.
+    /// List the terminal sessions of an allocation, newest first.
     List {
         #[command(flatten)]
         of: AllocationRef,
@@ -40,16 +40,16 @@ pub enum Command {
 /// Commands of an operator.
 #[derive(Debug, clap::Subcommand)]
 pub enum AdminCommand {
-    /// List the terminals that were opened to the allocations of all projects, newest first.
+    /// List the terminal sessions of all projects, newest first.
     List {
-        /// Only those to the allocation with this id.
+        /// Only sessions of the allocation with this id.
         #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
         allocation: String,
         #[command(flatten)]
         selected: SelectedOf<ListTerminalSessionsRequest>,
     },
-    /// End a terminal or tunnel of anybody, within seconds. Its user and the members of the project see the reason, unless its
-    /// end was requested before.
+    /// End a terminal or tunnel of any user, within seconds. The user and the members of the project see the reason, unless
+    /// the end was already requested.
     End {
         /// Id of the session.
         session: String,

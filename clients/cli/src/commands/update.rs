@@ -20,13 +20,13 @@ pub struct Flags {
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = true)]
 pub struct Change {
-    /// Refuse to release it.
+    /// Refuse to release the allocation.
     #[arg(long, conflicts_with_all = ["unprotect", "release_at"])]
     protect: bool,
-    /// Allow to release it.
+    /// Allow the release again.
     #[arg(long)]
     unprotect: bool,
-    /// Release it after so long or at a time: 90m, 8h, 3d, 2027-01-31T12:00:00Z.
+    /// Release the allocation after a duration, or at a time: 90m, 8h, 3d, 2027-01-31T12:00:00Z.
     #[arg(long, value_name = "TIME", value_parser = parse_deadline, conflicts_with = "no_release")]
     release_at: Option<Timestamp>,
     /// Cancel the scheduled release.
@@ -65,7 +65,7 @@ pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
             "{id} is {protection}. It is released at {}.",
             time(Some(at))
         ),
-        None => say!("{id} is {protection}. It is not released by itself."),
+        None => say!("{id} is {protection}. It has no scheduled release."),
     }
     Ok(())
 }

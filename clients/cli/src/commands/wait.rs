@@ -13,7 +13,7 @@ use crate::progress::{self, Goal, Wait};
 pub struct Flags {
     #[command(flatten)]
     of: AllocationRef,
-    /// What to wait for. The command fails as soon as it cannot be reached any more.
+    /// State to wait for. The command fails once the state cannot be reached any more.
     #[arg(long = "for", value_enum, default_value_t, value_name = "STATE")]
     state: Target,
     /// Maximum wait in seconds.
@@ -26,13 +26,13 @@ enum Target {
     /// A login works.
     #[default]
     Active,
-    /// It is active and its VM runs from its own disk.
+    /// The allocation is active and its VM runs from its own disk.
     Running,
-    /// It is active and its VM is stopped.
+    /// The allocation is active and its VM is stopped.
     Stopped,
-    /// Its VM runs from a rescue image.
+    /// The VM runs from a rescue image.
     Rescued,
-    /// It has ended, and its capacity is free.
+    /// The allocation has ended, and its capacity is free.
     Released,
 }
 

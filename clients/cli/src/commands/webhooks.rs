@@ -29,9 +29,9 @@ pub enum Command {
         #[command(flatten)]
         selected: SelectedOf<ListProjectWebhooksRequest>,
     },
-    /// Create a webhook. The secret that signs its deliveries is printed once, alone on standard output, also with --quiet.
+    /// Create a webhook. The secret that signs deliveries is printed only once, alone on standard output, also with --quiet.
     Create {
-        /// Where events go; begins with https://.
+        /// URL of the endpoint; begins with https://.
         url: String,
         /// Event type, repeatable; "*" for all [default: all].
         #[arg(long = "event", value_name = "TYPE", value_parser = EventType)]
@@ -48,7 +48,7 @@ pub enum Command {
     Update {
         #[command(flatten)]
         webhook: Webhook,
-        /// Where events go.
+        /// URL of the endpoint.
         #[arg(long)]
         url: Option<String>,
         /// Event type, repeatable; "*" for all.
@@ -64,15 +64,15 @@ pub enum Command {
     Enable(Webhook),
     /// Delete a webhook with its deliveries.
     Delete(Webhook),
-    /// Make a new secret, which is printed once, also with --quiet. Both secrets sign during the overlap.
+    /// Make a new secret, which is printed only once, also with --quiet. Deliveries carry both signatures during the overlap.
     RotateSecret {
         #[command(flatten)]
         webhook: Webhook,
-        /// How long the old secret signs as well, such as 1h [default: 1d].
+        /// How long deliveries also carry the old signature, such as 1h [default: 1d].
         #[arg(long, value_name = "TIME", value_parser = parse_length)]
         overlap: Option<SignedDuration>,
     },
-    /// Queue a delivery of the type webhook.ping.
+    /// Send a test event of the type webhook.ping.
     Ping(Webhook),
     /// List the deliveries of a webhook, newest first.
     Deliveries {

@@ -90,7 +90,7 @@ fn p10_a_chain_is_verified_from_the_api_and_from_a_file() {
     serve(&world, &sound);
     let ran = world.run(&["admin", "audit", "verify"]).ok();
     assert!(
-        ran.out.contains(&head(&sound)) && ran.out.contains("All chains are whole."),
+        ran.out.contains(&head(&sound)) && ran.out.contains("All chains are intact."),
         "{ran:?}"
     );
     let file = world.path("audit.jsonl");
@@ -149,7 +149,7 @@ fn p10_a_chain_is_verified_from_the_api_and_from_a_file() {
     assert_eq!(ran.code, 1, "{ran:?}");
     assert!(
         ran.err
-            .contains("ends at position 4, and position 5 is expected"),
+            .contains("ends at position 4, but position 5 is expected"),
         "{ran:?}"
     );
     let ran = world.run(&[
@@ -162,7 +162,7 @@ fn p10_a_chain_is_verified_from_the_api_and_from_a_file() {
         &head(&sound),
     ]);
     assert!(
-        ran.code == 1 && ran.err.contains("no such chain was read"),
+        ran.code == 1 && ran.err.contains("the chain is missing"),
         "{ran:?}"
     );
 }
@@ -178,7 +178,7 @@ fn p10_a_file_is_verified_where_no_platform_is_known() {
         .ok();
     std::fs::remove_file(world.path("profile.toml")).expect("removed");
     let ran = world.run(&["admin", "audit", "verify", file]).ok();
-    assert!(ran.out.contains("All chains are whole."), "{ran:?}");
+    assert!(ran.out.contains("All chains are intact."), "{ran:?}");
     let ran = world.run(&["admin", "audit", "verify"]);
     assert_ne!(ran.code, 0, "{ran:?}");
 }
@@ -248,8 +248,8 @@ fn what_proves_nothing_is_not_called_sound() {
     let begin = json!({ "source": "edge", "start": start() }).to_string();
     for (text, source, finding) in [
         ("", None, "no chain was read, which proves nothing"),
-        ("", Some("edge"), "edge: no such chain was read"),
-        (&*begin, Some("billing"), "billing: no such chain was read"),
+        ("", Some("edge"), "edge: the chain is missing"),
+        (&*begin, Some("billing"), "billing: the chain is missing"),
         (&*begin, Some("edge"), ""),
     ] {
         std::fs::write(&file, text).expect("write");

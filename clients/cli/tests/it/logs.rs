@@ -36,7 +36,7 @@ fn a_log_is_followed_over_a_lost_connection_and_printed_once() {
         ran.out, "2026-01-31T12:00:00Z onetwo\n",
         "the last line is ended"
     );
-    assert!(ran.err.contains("not retained"), "{ran:?}");
+    assert!(ran.err.contains("no longer retained"), "{ran:?}");
     let ran = world.run(&["logs", ID, "-q"]).ok();
     assert_eq!(
         (ran.out.as_str(), ran.err.as_str()),

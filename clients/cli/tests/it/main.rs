@@ -10,7 +10,7 @@ mod explain;
 mod fleet;
 mod formats;
 mod ingress;
-mod life;
+mod lifecycle;
 mod logs;
 mod metrics;
 mod narrow;

@@ -18,7 +18,7 @@ fn a_member_sees_and_changes_whether_vms_reach_each_other() {
     let ran = world.run(&["network", "--project", "p1"]).ok();
     assert_eq!(
         ran.out.trim(),
-        "VMs of the project on one host do not reach each other."
+        "VMs of the project on the same host cannot connect to each other."
     );
     world.on("PUT", path, [(200, answer(true))]);
     let ran = world
@@ -26,7 +26,7 @@ fn a_member_sees_and_changes_whether_vms_reach_each_other() {
         .ok();
     assert_eq!(
         ran.out.trim(),
-        "VMs of the project on one host reach each other. VMs that run follow within about a minute."
+        "VMs of the project on the same host can connect to each other. Running VMs change within a minute."
     );
     let sent = world.changes().pop().expect("a change");
     assert_eq!(

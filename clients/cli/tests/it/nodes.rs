@@ -404,7 +404,7 @@ fn a_node_is_described_with_what_to_do_about_its_checks_and_what_differs() {
         "activate  current  nat fails",
         "cordoned  user:admin  new power supply",
         "ready     host",
-        "enrolled  host        no_evidence: its agent has not reported its checks yet",
+        "enrolled  host        no_evidence: no checks from the agent yet",
         "State        validating",
     ] {
         assert!(ran.out.contains(reported), "{reported}: {}", ran.out);

@@ -524,7 +524,7 @@ fn d_82_a_node_is_shown_and_repaired_as_ledger_host_and_hypervisor_have_it() {
         { "subject": "binding", "kind": "driver_rebound", "slot_id": FIRST, "slot_index": 3, "message": "It is bound to nvidia.",
           "since": "2026-11-29T10:00:00Z", "remediation": "Find out why.", "verdict": "report", "repair": "slot", "detail": "a repair binds it" },
         { "subject": "partition", "kind": "partition_unowned", "observed": "6", "message": "Partition 6 is active.",
-          "remediation": "Look.", "verdict": "report", "repair": "unspecified", "detail": "no call repairs it" },
+          "remediation": "Look.", "verdict": "report", "repair": "partition", "detail": "a repair deactivates it" },
     ]);
     let whole = json!({ "node_id": NODE, "rows": rows, "differences": differences });
     world.on(
@@ -559,9 +559,10 @@ fn d_82_a_node_is_shown_and_repaired_as_ledger_host_and_hypervisor_have_it() {
     );
     assert_eq!(
         lines[6],
-        "- partition just now report - Partition 6 is active. Look. (no call repairs it)"
+        "- partition just now report partition Partition 6 is active. Look. (a repair deactivates it)"
     );
     assert!(lines[7].contains("slots repair h1 3"), "{lines:?}");
+    assert!(lines[8].contains("node repair-partition h1 6"), "{lines:?}");
     let ran = world.run(&["admin", "node", "compare", "h1", "--output", "json"]);
     let reported: Value = serde_json::from_str(&ran.ok().out).expect("JSON");
     assert_eq!(reported["rows"][1]["verdict"], "report");
@@ -588,4 +589,18 @@ fn d_82_a_node_is_shown_and_repaired_as_ledger_host_and_hypervisor_have_it() {
         "{ran:?}"
     );
     assert_eq!(world.changes().len(), 1);
+    let partition = format!("/api/v1/admin/nodes/{NODE}/partitions/6:repair");
+    world.on("POST", &partition, [(200, json!({}))]);
+    let ran = world.run(&[
+        "admin",
+        "node",
+        "repair-partition",
+        "h1",
+        "6",
+        "--reason",
+        "by hand",
+    ]);
+    assert_eq!(ran.ok().out, "Partition 6 is deactivated.\n");
+    let sent = world.changes().pop().expect("a change");
+    assert_eq!(sent.body, json!({ "reason": "by hand" }));
 }

@@ -109,14 +109,14 @@ export async function audit({ assert, page, test, look, go, signIn }) {
     const chains = page.getByRole("table", { name: "Hash chains" });
     const verify = async (noted = "") => {
       await page.getByRole("button", { name: "Verify" }).click();
-      await dialog.getByLabel("Heads that were noted before (optional)").fill(noted);
+      await dialog.getByLabel("Checkpoints of an earlier run (optional)").fill(noted);
       await dialog.getByRole("button", { name: "Verify" }).click();
       await dialog.waitFor({ state: "detached" });
     };
     await go("/admin/audit", "Audit");
     await page.getByRole("button", { name: "Verify" }).click();
-    await dialog.getByLabel("Heads that were noted before (optional)").fill("edge:7");
-    await dialog.getByText("One head a line").waitFor();
+    await dialog.getByLabel("Checkpoints of an earlier run (optional)").fill("edge:7");
+    await dialog.getByText("One checkpoint per line").waitFor();
     assert.ok(await dialog.getByRole("button", { name: "Verify" }).isDisabled());
     await look("audit-verify");
     await dialog.getByRole("button", { name: "Cancel" }).click();
@@ -130,7 +130,7 @@ export async function audit({ assert, page, test, look, go, signIn }) {
     CHAINS.edge = sound.map((one, index) => (index === 2 ? { ...one, principal: "user:bob" } : one)).slice(0, 6);
     await verify(head);
     await page.getByText("record 01930000-0009-7000-8000-000000000003 at position 3 does not match its digest").waitFor();
-    await page.getByText("the chain ends at position 6, and position 7 is expected: its end was cut off").waitFor();
+    await page.getByText("the chain ends at position 6, but position 7 is expected: its newest records were removed").waitFor();
     await chains.getByText("2 findings").waitFor();
     await look("audit-changed");
     CHAINS.edge = sound;

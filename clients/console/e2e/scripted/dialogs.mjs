@@ -49,7 +49,7 @@ export async function dialogs({ assert, page, test, look, go, signIn }) {
     });
     await go("/launch?gpus=4", "Launch");
     const dialog = page.getByRole("alertdialog");
-    await page.getByRole("button", { name: "Isolate the VMs" }).click();
+    await page.getByRole("button", { name: "Isolate VMs" }).click();
     await dialog.getByRole("button", { name: "Isolate", exact: true }).click();
     await dialog.getByText("Somebody else changed it meanwhile.").waitFor();
     await dialog.getByRole("button", { name: "Isolate", exact: true }).waitFor();
@@ -79,7 +79,7 @@ export async function dialogs({ assert, page, test, look, go, signIn }) {
     await dialog.getByText("Its 8 GPUs become available").waitFor();
     assert.deepEqual(sent, []);
     await look("reservation-started-meanwhile");
-    await dialog.getByRole("button", { name: "End reservation" }).click();
+    await dialog.getByRole("button", { name: "Cancel reservation" }).click();
     await dialog.waitFor({ state: "detached" });
     assert.deepEqual(sent, [{ reason: "" }]);
     await page.unroute(`**/capacity-reservations/${reservationId}*`);

@@ -270,17 +270,17 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
     await go("/launch?gpus=4", "Launch");
     const card = page.locator(".card").filter({ has: page.getByRole("heading", { name: "Storage and network" }) });
     await card.getByText("4 dedicated disks, one per GPU", { exact: false }).waitFor();
-    await card.getByText("No VM reaches another one").waitFor();
+    await card.getByText("VMs cannot connect to each other").waitFor();
     const before = server.changes.filter(({ key, body }) => key === "POST /api/v1/allocations" && !body.validate_only).length;
-    await card.getByRole("button", { name: "Let the VMs reach each other" }).click();
+    await card.getByRole("button", { name: "Connect VMs" }).click();
     await look("launch-network");
     await dialog.getByRole("button", { name: "Allow" }).click();
     await dialog.waitFor({ state: "detached" });
-    await card.getByText("They reach each other by IPv4").waitFor();
+    await card.getByText("VMs of the project on the same host can connect (IPv4)").waitFor();
     assert.equal(server.changes.findLast(({ key }) => key === "PUT /api/v1/project-network").body.vms_reach_each_other, true);
     assert.equal(server.changes.findLast(({ key }) => key === "PUT /api/v1/project-network").body.etag, "n1");
     assert.equal(server.changes.filter(({ key, body }) => key === "POST /api/v1/allocations" && !body.validate_only).length, before, "the form of the dialog launches nothing");
-    await card.getByRole("button", { name: "Isolate the VMs" }).click();
+    await card.getByRole("button", { name: "Isolate VMs" }).click();
     await dialog.getByRole("button", { name: "Isolate" }).click();
     await dialog.waitFor({ state: "detached" });
   });
@@ -311,7 +311,7 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
     await look("usage");
     await page.getByLabel("From").fill("2020-01-01");
     await page.getByLabel("To", { exact: true }).fill("2020-01-02");
-    await page.getByText("Nothing was billed in this time").waitFor();
+    await page.getByText("Nothing was billed in this period").waitFor();
   });
 
   await test("the command palette leads anywhere by keyboard", async () => {
@@ -427,7 +427,7 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
     await dialog.getByRole("button", { name: "Delete" }).click();
     await dialog.waitFor({ state: "detached" });
     assert.equal(changed(/^DELETE .*ssh-keys/) - keys, 2);
-    await go("/api-keys", "API keys");
+    await go("/api-keys", "Service accounts");
     await page.getByRole("checkbox", { name: "Select pipeline" }).check();
     assert.equal(await page.getByRole("checkbox", { name: /^Select/ }).count(), 1, "one that is disabled is so for good");
     await look("api-keys-selected");
@@ -483,11 +483,11 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
     await page.getByLabel("Deliveries", { exact: true }).first().selectOption("failed");
     await sent.getByText("No answer in time").waitFor({ state: "detached" });
     await page.reload();
-    await sent.getByRole("button", { name: /^Deliver again: allocation.failed/ }).waitFor();
+    await sent.getByRole("button", { name: /^Redeliver allocation.failed/ }).waitFor();
     assert.equal(await page.getByLabel("Deliveries", { exact: true }).first().inputValue(), "failed", "a reload keeps the filter");
     assert.equal(await sent.getByText("No answer in time").count(), 0);
-    await sent.getByRole("button", { name: /^Deliver again: allocation.failed/ }).click();
-    await dialog.getByRole("button", { name: "Deliver" }).click();
+    await sent.getByRole("button", { name: /^Redeliver allocation.failed/ }).click();
+    await dialog.getByRole("button", { name: "Redeliver" }).click();
     await dialog.waitFor({ state: "detached" });
     assert.match(server.changes.at(-1).key, /deliveries\/[^/]+:redeliver$/);
     await page.getByRole("button", { name: "Rotate secret of https://hooks.example.com/gpuaas" }).click();
@@ -501,7 +501,7 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
   });
 
   await test("API keys: an account, a key that is shown once, its rotation and its end", async () => {
-    await go("/api-keys", "API keys");
+    await go("/api-keys", "Service accounts");
     const keys = table("API keys of ci");
     await keys.getByText("pipeline").waitFor();
     await keys.getByText("read, write").waitFor();
@@ -537,7 +537,7 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
 
   await test("a project without service accounts says what to do next", async () => {
     await page.route("**/service-accounts?*", (route) => route.fulfill({ json: { service_accounts: [] } }));
-    await go("/api-keys", "API keys");
+    await go("/api-keys", "Service accounts");
     await page.getByText("No service accounts").waitFor();
     await page.getByRole("button", { name: "Add a service account" }).waitFor();
     await look("api-keys-empty");

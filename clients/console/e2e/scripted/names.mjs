@@ -110,7 +110,7 @@ export async function names({ assert, page, server, test, look, go, signIn }) {
     await look("health-events");
     await page.getByLabel("State", { exact: true }).selectOption("open");
     await events.getByText("A check of the host failed.").waitFor({ state: "detached" });
-    await page.getByLabel("What", { exact: true }).selectOption("failed");
+    await page.getByLabel("Kind", { exact: true }).selectOption("failed");
     await page.getByText("No health event matches").waitFor();
     await look("health-events-none");
     await page.getByRole("button", { name: "Clear the filters" }).click();
@@ -144,7 +144,7 @@ export async function names({ assert, page, server, test, look, go, signIn }) {
       const found = many.find(({ id }) => route.request().url().includes(id));
       return found ? route.fulfill({ json: { allocation: found, node_id: nodes[0].id, claims: [], tasks: [], timeline: [] } }) : route.fallback();
     });
-    await go("/admin", "Platform");
+    await go("/admin", "Platform overview");
     const work = table("Allocations in progress");
     await work.getByRole("link").nth(7).waitFor();
     assert.equal(await work.getByRole("link").count(), 8);

@@ -9,7 +9,7 @@ export async function operators({ assert, page, server, test, look, go, signIn }
   const sent = (key) => server.changes.filter((change) => change.key === key).at(-1)?.body;
 
   await test("the platform at a glance: capacity, blocked nodes by reason, work against its deadline", async () => {
-    await go("/admin", "Platform");
+    await go("/admin", "Platform overview");
     await table("Blocked nodes by reason").getByText("1 hugepage pool is too small").waitFor();
     await table("Allocations in progress").getByText("Booting the VM").waitFor();
     await page.getByText(/m \d+ s left|m left/).first().waitFor();
@@ -102,9 +102,9 @@ export async function operators({ assert, page, server, test, look, go, signIn }
   await test("ledger, host and hypervisor of a node beside each other, differences first, each with its repair", async () => {
     await page.goto(`${server.base}/admin/nodes/${nodeId(1)}?tab=comparison`);
     const compared = table("Ledger, host and hypervisor");
-    await compared.getByText("An operator decides").first().waitFor();
+    await compared.getByText("Operator decides").first().waitFor();
     const verdicts = await compared.locator("tbody tr td:nth-child(5) .badge").allInnerTexts();
-    assert.deepEqual(verdicts, ["An operator decides", "An operator decides", "An operator decides", "The platform completes it", "Agrees"]);
+    assert.deepEqual(verdicts, ["Operator decides", "Operator decides", "Operator decides", "Finish operation", "Agrees"]);
     await table("Slots and GPU partitions").getByText("no VM of this host has it").waitFor();
     await look("node-comparison");
     await compared.getByRole("button", { name: "Release notebook" }).waitFor();
@@ -114,7 +114,7 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     await dialog.getByRole("button", { name: "Wipe and repair" }).click();
     await dialog.waitFor({ state: "detached" });
     assert.deepEqual(server.changes.at(-1).body, { reason: "the host kept it" });
-    await compared.getByText("seed, NVRAM").waitFor();
+    await compared.getByText("cloud-init disk, NVRAM").waitFor();
     await compared.getByRole("button", { name: /^Undo/ }).click();
     assert.ok(await dialog.getByRole("button", { name: "Undo" }).isDisabled(), "a reason is needed");
     await dialog.getByLabel("Reason").fill("left over");
@@ -258,7 +258,7 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     assert.ok(await dialog.getByRole("button", { name: "Add", exact: true }).isDisabled());
     await dialog.getByLabel("Name", { exact: true }).fill("gpus");
     await dialog.getByLabel("Command").fill("nvidia-smi -L");
-    await dialog.getByLabel("One such line").check();
+    await dialog.getByLabel("Once per GPU").check();
     await look("catalog-image-add");
     await dialog.getByRole("button", { name: "Add", exact: true }).click();
     await dialog.waitFor({ state: "detached" });
@@ -330,7 +330,7 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     assert.equal(server.changes.at(-1).body.reason, "unpaid");
     await page.getByRole("button", { name: "Add an organisation" }).click();
     await dialog.getByLabel("Slug").fill("Initech");
-    await dialog.getByText("Lower-case letters").waitFor();
+    await dialog.getByText("Lowercase letters").waitFor();
     await dialog.getByLabel("Slug").fill("initech");
     await look("organisation-add");
     await dialog.getByRole("button", { name: "Add" }).click();
@@ -416,7 +416,7 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     const seen = {};
     for (const role of ["auditor", "operator"]) {
       await signIn(role);
-      await go("/admin", "Platform");
+      await go("/admin", "Platform overview");
       assert.equal(await menu.getByRole("link").count(), 22, "all pages of the platform are read");
       await page.getByText(role, { exact: true }).waitFor();
       await look(`menu-${role}`);
@@ -435,7 +435,7 @@ export async function operators({ assert, page, server, test, look, go, signIn }
 
   await test("in a low window the places scroll, and signing out stays in sight", async () => {
     await page.setViewportSize({ width: 1280, height: 640 });
-    await go("/admin", "Platform");
+    await go("/admin", "Platform overview");
     const box = await page.getByRole("button", { name: "Sign out" }).boundingBox();
     assert.ok(box.y + box.height <= 640, `it ends at ${box.y + box.height}`);
     await page.getByRole("link", { name: "Audit", exact: true }).click();

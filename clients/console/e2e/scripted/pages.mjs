@@ -49,7 +49,7 @@ export async function pages({ assert, page, server, test, look, go, signIn }) {
     const groups = Array.from({ length: 101 }, (_, index) => ({ id: `g-${index + 1}`, display_name: `group-${index + 1}`, member_count: 1, mappings: [] }));
     await page.route("**/service-accounts?*", (route) => paged(route, "service_accounts", accounts));
     await page.route("**/scim/groups?*", (route) => paged(route, "groups", groups));
-    await go("/api-keys", "API keys");
+    await go("/api-keys", "Service accounts");
     await page.getByText("100 service accounts, and more").waitFor();
     await page.getByRole("button", { name: "Show more" }).click();
     await page.getByRole("heading", { name: "robot-101" }).waitFor();

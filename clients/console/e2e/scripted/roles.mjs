@@ -15,7 +15,7 @@ export async function roles({ assert, page, server, test, look, go, signIn }) {
     page.off("request", note);
     return paths;
   };
-  const OFFERED = ["Launch", "Stop", "Release", "Rename", "Terminal", "Termination settings", "Add a member", "Invite", "Grant access", "Add a webhook", "Add a key", "Add a service account", "Suspend", "Rotate", "Test"];
+  const OFFERED = ["Launch", "Stop", "Release", "Rename", "Terminal", "Termination settings", "Add a member", "Invite", "Grant access", "Add a webhook", "Add a key", "Add a service account", "Suspend", "Rotate", "Ping"];
 
   /** What a role is offered on all pages of a project. */
   async function offered(role) {
@@ -46,7 +46,7 @@ export async function roles({ assert, page, server, test, look, go, signIn }) {
     await go("/keys", "SSH keys");
     await table("Keys of the project").getByText("deploy").waitFor();
     seen.push(...(await page.locator(".card").filter({ has: page.getByRole("heading", { name: "Keys of the project" }) }).getByRole("button").allInnerTexts()).map((text) => text.trim()));
-    await go("/api-keys", "API keys");
+    await go("/api-keys", "Service accounts");
     await table("API keys of ci").getByText("pipeline").waitFor();
     seen.push(...(await words()));
     return { words: OFFERED.filter((word) => seen.includes(word)), tabs, boxes: boxes > 0, fixed };
@@ -132,7 +132,7 @@ export async function roles({ assert, page, server, test, look, go, signIn }) {
     await page.getByText("The endpoint answered 410 Gone.").waitFor();
     assert.deepEqual([...new Set(await main.locator(".card").getByRole("button").allInnerTexts())], ["Delete"]);
     await look("guardrails-webhooks");
-    await go("/api-keys", "API keys");
+    await go("/api-keys", "Service accounts");
     await page.getByText("Your organisation does not allow API keys.").waitFor();
     await table("API keys of ci").getByRole("button", { name: "Disable pipeline" }).waitFor();
     assert.deepEqual((await words()).filter((word) => ["Add a key", "Rotate"].includes(word)), []);
@@ -148,7 +148,7 @@ export async function roles({ assert, page, server, test, look, go, signIn }) {
     await page.getByText("Your organisation does not allow this SKU. Choose another one.").waitFor();
     assert.ok(await page.getByRole("button", { name: "Launch", exact: true }).isDisabled());
     await forbid({ max_api_key_days: 45, allowed_regions: ["eu-1"] });
-    await go("/api-keys", "API keys");
+    await go("/api-keys", "Service accounts");
     await page.getByRole("button", { name: "Add a key to ci" }).click();
     await page.getByText("does not allow API keys that live longer than 45 days").waitFor();
     assert.deepEqual(await page.getByLabel("Expires").locator("option").allInnerTexts(), ["In 30 days", "In 45 days"]);

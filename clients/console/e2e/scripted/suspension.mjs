@@ -60,7 +60,7 @@ export async function suspension({ assert, page, server, test, look, go, signIn 
     await go("/admin/organisations", "Organisations");
     await table("Projects of acme").getByRole("link", { name: "Vision" }).click();
     await page.getByRole("heading", { level: 1, name: /Vision/ }).waitFor();
-    await table("What runs").getByRole("link", { name: "train-large" }).waitFor();
+    await table("Running").getByRole("link", { name: "train-large" }).waitFor();
     await table("Members").getByText("bob@example.com").waitFor();
     await look("admin-project");
     await page.getByRole("button", { name: "Close" }).click();

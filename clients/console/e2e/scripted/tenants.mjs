@@ -76,7 +76,7 @@ export async function tenants({ assert, page, server, test, look, go, signIn }) 
     await look("organisation-projects");
     await page.getByRole("button", { name: "Add a project" }).click();
     await dialog.getByLabel("Slug").fill("Audio");
-    await dialog.getByText("Lower-case letters").waitFor();
+    await dialog.getByText("Lowercase letters").waitFor();
     await dialog.getByLabel("Slug").fill("audio");
     await look("organisation-project-add");
     await dialog.getByRole("button", { name: "Add" }).click();
@@ -108,7 +108,7 @@ export async function tenants({ assert, page, server, test, look, go, signIn }) 
     const set = { organisation_id: ACME, terminals_disabled: true, max_api_key_days: 30, allowed_regions: ["eu-1"], etag: "g2" };
     await page.route("**/guardrails", (route) => (route.request().method() === "GET" ? route.fulfill({ json: set }) : route.fallback()));
     await go("/organisation?tab=settings", "Organisation");
-    await page.getByText("What no role in a project and no grant allows.").waitFor();
+    await page.getByText("Limits that no role and no grant can override.").waitFor();
     await page.getByText("30 days").waitFor();
     await look("organisation-guardrails");
     await page.getByRole("button", { name: "Change", exact: true }).click();
@@ -137,7 +137,7 @@ export async function tenants({ assert, page, server, test, look, go, signIn }) 
     assert.equal(await page.getByRole("button", { name: "Add a project" }).count(), 0);
     assert.equal(await page.getByRole("tab", { name: "Webhooks" }).count(), 0);
     await page.getByRole("tab", { name: "Settings" }).click();
-    await page.getByText("What no role in a project and no grant allows.").waitFor();
+    await page.getByText("Limits that no role and no grant can override.").waitFor();
     assert.equal(await page.getByRole("button", { name: "Change", exact: true }).count(), 0);
     await page.unroute("**/api/v1/organisations?*");
   });

@@ -201,7 +201,7 @@ const comparison = (id) => ({
   ],
   differences: [
     { subject: "disk", kind: "disk_missing", slot_id: slots[0].id, slot_index: slots[0].slot_index, message: "No disk of the host has the identity /dev/disk/by-id/nvme-eui.0000000000000001.", since: ago(3), remediation: "Look for the disk in the host's kernel log.", verdict: "report", repair: "unspecified", detail: "an allocation has the slot, and nothing is touched: it is repaired after its release" },
-    { subject: "partition", kind: "partition_unowned", observed: "6", message: "Partition 6 of the GPUs 5, 7 is active, and no VM of this host has it.", since: ago(1), remediation: "See Fabric Manager's table (`fmpm -l`) and the agent's log.", verdict: "report", repair: "unspecified", detail: "no call repairs it: see the runbook of GPU partitions" },
+    { subject: "partition", kind: "partition_unowned", observed: "6", message: "Partition 6 of the GPUs 5, 7 is active, and no VM of this host has it.", since: ago(1), remediation: "See Fabric Manager's table (`fmpm -l`) and the agent's log.", verdict: "report", repair: "partition", detail: "a repair deactivates it; its host refuses that while a VM may have its GPUs" },
   ],
 });
 
@@ -361,6 +361,7 @@ export const answers = {
   "GET /api/v1/admin/nodes/*/comparison": (_, { pathname }) => comparison(pathname.split("/")[5]),
   "POST /api/v1/admin/nodes/*/resource-slots/*:repair": { state: "running" },
   "POST /api/v1/admin/nodes/*/comparison/*:repair": { verdict: "agrees" },
+  "POST /api/v1/admin/nodes/*/partitions/*:repair": {},
   "GET /api/v1/admin/images": (_, { searchParams }) => {
     const filter = searchParams.get("filter") ?? "";
     const [text, status] = [/slug:"([^"]*)"/, /status = (\w+)/].map((pattern) => pattern.exec(filter)?.[1] ?? "");

@@ -62,7 +62,7 @@ describe("what went wrong", () => {
   it("a change that somebody else was quicker with is told with what to do, not with the field of the API", () => {
     const stale = problemFrom(409, { error: { message: "It was changed after you read it. Read it again, and decide anew.", details: [{ reason: "ETAG_STALE" }, { field_violations: [{ field: "etag", description: "must be the one of the resource as it is now" }] }] } });
     expect(isStale(stale)).toBe(true);
-    expect([messageOf(stale), unsaidOf(stale), adviceFor(stale)]).toEqual(["Somebody else changed it meanwhile.", [], "Your change was not made. Reload, look at what it is now, and decide anew."]);
+    expect([messageOf(stale), unsaidOf(stale), adviceFor(stale)]).toEqual(["Somebody else changed it meanwhile.", [], "Your change was not made. Reload to see the current values, then decide again."]);
     expect(isStale(refused("no", "STATE_CONFLICT", {}))).toBe(false);
   });
 
@@ -77,7 +77,7 @@ describe("what went wrong", () => {
     expect(adviceFor(problemFrom(502, "<html>"))).toContain("Try again in a moment");
     const limit = refused("The project may reserve 0 GPUs and has reserved 0.", "RESERVATION_LIMIT", { limit: "0" });
     expect(adviceFor(limit)).toBe("Ask an administrator to raise the reservation limit.");
-    expect(adviceFor(refused("The project may reserve 4 GPUs and has reserved 4.", "RESERVATION_LIMIT", { limit: "4" }))).toBe("End a reservation, or ask an administrator to raise the reservation limit.");
+    expect(adviceFor(refused("The project may reserve 4 GPUs and has reserved 4.", "RESERVATION_LIMIT", { limit: "4" }))).toBe("Cancel a reservation, or ask an administrator to raise the reservation limit.");
     expect(adviceFor(limit, [], true)).toBe("Raise the reservation limit under All reservations.");
     expect(adviceFor(refused("The quota of the project is 2 allocations.", "QUOTA", {}))).toBe("Release an allocation, or ask an administrator to raise the quota.");
     const reserved = refused("The project may hold 4 GPU of s and has reserved 4 for that time, so it could not use 1 more.", "QUOTA", {});

@@ -123,7 +123,7 @@ const WAYS = ["request fewer GPUs", "choose another region", "wait until capacit
 
 function reservationLimitAdvice({ metadata }: Problem, admin: boolean): string {
   const raised = `${raise("the reservation limit", admin)}.`;
-  return metadata.limit === "0" ? raised.replace(/^./, (first) => first.toUpperCase()) : `End a reservation, or ${raised}`;
+  return metadata.limit === "0" ? raised.replace(/^./, (first) => first.toUpperCase()) : `Cancel a reservation, or ${raised}`;
 }
 
 /** Who gives a role: the platform its own, an owner that in a project or an organisation. Without any the message says all. */
@@ -173,16 +173,16 @@ export function adviceFor(problem: Problem, ways: string[] = WAYS, admin = false
     case "ALLOCATION_NOT_FOUND":
     case "NODE_NOT_FOUND":
     case "NOT_FOUND":
-      return "It does not exist or belongs to another project. Choose it from the list.";
+      return "The object does not exist or belongs to another project. Choose it from the list.";
     case "DEPENDENCY_UNAVAILABLE":
     case "RATE_LIMITED":
     case "OVERLOADED":
     case "DEADLINE_EXCEEDED":
       return "Try again in a moment.";
     case "ETAG_STALE":
-      return "Your change was not made. Reload, look at what it is now, and decide anew.";
+      return "Your change was not made. Reload to see the current values, then decide again.";
     case "STATE_CONFLICT":
-      return "Its state has changed. Reload and try again.";
+      return "The state of the object has changed. Reload and try again.";
     case "DISCOVERY_STALE":
       return "Discover again and review the new candidates.";
     case "INTERNAL":

@@ -19,5 +19,5 @@ it("a key for SCIM is of the project's identity-provider, which is made where it
   expect(await sent([{ id: "other", slug: "ci" }])).toEqual({ made: { key: "secret" }, to: ["an account", "new"] });
   expect(await sent([{ id: "known", slug: "identity-provider" }])).toEqual({ made: { key: "secret" }, to: ["known"] });
   const { made, to } = await sent([{ id: "known", slug: "identity-provider", disable_time: "2026-11-01T00:00:00Z" }]);
-  expect([(made as Error).message, to]).toEqual(["The service account identity-provider is disabled. Enable identity-provider in API keys first.", []]);
+  expect([(made as Error).message, to]).toEqual(["The service account identity-provider is disabled. Enable identity-provider in Service accounts first.", []]);
 });

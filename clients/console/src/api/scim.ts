@@ -53,7 +53,7 @@ const SCIM_ACCOUNT = "identity-provider";
 /** A key for SCIM; makes the service account for it where there is none yet. One that is disabled still has the name. */
 export async function makeScimKey(project_id: string, body: { display_name: string; expire_time?: string | undefined }): Promise<ApiKey> {
   const known = (await accountsOf(project_id)).find(({ slug }) => slug === SCIM_ACCOUNT);
-  if (known?.disable_time) throw new Problem({ status: 409, message: `The service account ${SCIM_ACCOUNT} is disabled. Enable ${SCIM_ACCOUNT} in API keys first.` });
+  if (known?.disable_time) throw new Problem({ status: 409, message: `The service account ${SCIM_ACCOUNT} is disabled. Enable ${SCIM_ACCOUNT} in Service accounts first.` });
   const { id: service_account_id = "" } = known ?? (await unwrap(client.POST("/api/v1/projects/{project_id}/service-accounts", { params: { path: { project_id } }, body: { slug: SCIM_ACCOUNT, role: "billing", description: "People and groups by SCIM" } })));
   return unwrap(client.POST("/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys", { params: { path: { project_id, service_account_id } }, body: { ...body, scopes: ["scim"] } }));
 }

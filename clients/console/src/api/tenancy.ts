@@ -16,7 +16,7 @@ export type TenantProject = Schemas["identity.Project"];
 
 /** Roles with what they may do, the strongest first. */
 export const ROLES: [MemberRole, string, string][] = [
-  ["owner", "Owner", "manages members, keys and settings, and does what a member does"],
+  ["owner", "Owner", "manages members, keys and settings, and has all rights of a member"],
   ["member", "Member", "launches and uses allocations"],
   ["viewer", "Viewer", "sees everything, changes nothing"],
   ["billing", "Billing", "sees usage and cost"],

@@ -42,7 +42,7 @@ it("p10_what_was_done_to_a_chain_is_named", async () => {
     [sound.toSpliced(1, 3), ["the records at positions 2 to 4 are missing"]],
     [swapped, ["record id-4 at position 3 does not", "record id-3 at position 4 does not"]],
     [[...sound.slice(0, 2), sound[3]!, sound[2]!, ...sound.slice(4)], ["the record at position 3 is missing", "record id-3 at position 3 is out of order"]],
-    [sound.slice(0, 4), ["the chain ends at position 4, and position 6 is expected"]],
+    [sound.slice(0, 4), ["the chain ends at position 4, but position 6 is expected"]],
     [sound.with(5, { ...sound[5]!, digest: "" }), ["record id-6 has no position or no digest", "the chain ends at position 5"]],
   ];
   for (const [all, expected] of table) {
@@ -56,7 +56,7 @@ it("p10_a_chain_that_was_written_anew_is_not_the_one_that_was_noted", async () =
   const noted = headOf((await records(3))[1]!);
   const forged = await records(3, (record) => (record.id === "id-2" ? { ...record, principal: "user:bob" } : record));
   expect((await found(forged)).findings).toEqual([]);
-  expect((await found(forged, [noted])).findings).toEqual(["edge: the digest at position 2 is not the expected one: the chain was written anew"]);
+  expect((await found(forged, [noted])).findings).toEqual(["edge: the digest at position 2 differs from the checkpoint: the chain was rewritten"]);
   // of another source it says nothing
   expect((await found(forged, [{ ...noted, source: "billing" }])).findings).toEqual([]);
 });

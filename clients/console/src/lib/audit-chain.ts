@@ -55,7 +55,7 @@ export async function digestOf(before: string, record: AuditRecord): Promise<str
 /** What was found of all chains, and of noted heads whose chain was not read: a source that is not listed any more shows nothing else. */
 export function findingsOf(verified: Verified[], expected: Expected[]): string[] {
   const unread = expected.filter(({ source }) => !verified.some((one) => one.source === source));
-  const missing = unread.map((one) => `${one.source}: no such chain was read, and ${headText(one)} is expected`);
+  const missing = unread.map((one) => `${one.source}: the chain is missing; checkpoint ${headText(one)} is expected`);
   return [...new Set([...verified.flatMap(({ findings }) => findings), ...missing])];
 }
 
@@ -84,12 +84,12 @@ export class Chain {
     const id = record.id ?? "";
     if (position === 0 || !DIGEST.test(digest)) return this.find(`record ${id} has no position or no digest`);
     const next = this.head.position + 1;
-    if (position < next) return this.find(`record ${id} at position ${position} is out of order: position ${next} was to come`);
+    if (position < next) return this.find(`record ${id} at position ${position} is out of order: position ${next} is expected`);
     if (position > next) {
       const missing = next === position - 1 ? `the record at position ${next} is missing` : `the records at positions ${next} to ${position - 1} are missing`;
       this.find(`${missing}; the next one is ${id}`);
     } else if ((await digestOf(this.head.digest, record)) !== digest) {
-      this.find(`record ${id} at position ${position} does not match its digest: it was changed, or is not the one that was sealed here`);
+      this.find(`record ${id} at position ${position} does not match its digest: the record was changed or replaced`);
     }
     // from here on the stored digest counts, so that each finding is of one record
     this.head = { position, digest };
@@ -100,8 +100,8 @@ export class Chain {
   finish(): Verified {
     const [head, start] = [this.head.position, this.start.position];
     for (const { place } of this.expected.filter(({ met }) => !met)) {
-      if (place.position > head) this.find(`the chain ends at position ${head}, and position ${place.position} is expected: its end was cut off`);
-      else if (place.position < start) this.find(`the expected position ${place.position} is not kept any more; verify it with an export that has it`);
+      if (place.position > head) this.find(`the chain ends at position ${head}, but position ${place.position} is expected: its newest records were removed`);
+      else if (place.position < start) this.find(`the records up to position ${place.position} are past their retention time; verify an older export`);
     }
     return { source: this.source, records: this.records, head: this.head, findings: this.findings };
   }
@@ -109,7 +109,7 @@ export class Chain {
   private compare(): void {
     for (const one of this.expected.filter(({ place }) => place.position === this.head.position)) {
       one.met = true;
-      if (one.place.digest !== this.head.digest) this.find(`the digest at position ${one.place.position} is not the expected one: the chain was written anew`);
+      if (one.place.digest !== this.head.digest) this.find(`the digest at position ${one.place.position} differs from the checkpoint: the chain was rewritten`);
     }
   }
 

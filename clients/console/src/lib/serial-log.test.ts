@@ -25,7 +25,7 @@ describe("a serial log", () => {
   });
 
   it("says where something is missing, and keeps no more than a view can show", () => {
-    expect(texts(part(0, "a\n"), part(9, "b\n"))).toEqual(["a", "[Some of the log in between is not retained any more.]", "b"]);
+    expect(texts(part(0, "a\n"), part(9, "b\n"))).toEqual(["a", "[A part of the log is missing: it is no longer retained.]", "b"]);
     expect(texts(part(5, "a\n"))).toEqual(["a"]);
     const many = texts(part(0, "x\n".repeat(MOST_LINES) + "last\n"));
     expect([many.length, many.at(-1)]).toEqual([MOST_LINES, "last"]);

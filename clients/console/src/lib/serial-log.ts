@@ -25,7 +25,7 @@ export interface SerialLog {
 export const NO_LOG: SerialLog = { lines: [], rest: new Uint8Array(), restTime: "", next: undefined };
 /** Lines that a view keeps; a download has all. */
 export const MOST_LINES = 5000;
-const GAP: Line = { text: "[Some of the log in between is not retained any more.]", time: "" };
+const GAP: Line = { text: "[A part of the log is missing: it is no longer retained.]", time: "" };
 const NEWLINE = 10;
 // eslint-disable-next-line no-control-regex
 const CONTROL = /\u001b\[[0-?]*[ -/]*[@-~]|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|\u001b.|[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g;

@@ -57,5 +57,5 @@ it("a browser without the API keeps it until it is whole, up to a limit that is 
   expect([name, file.type, await file.text()]).toEqual(["a.jsonl", "application/jsonl", "één\ntwo\n"]);
   const small = memorySink("a.jsonl", "text/plain", 1024 * 1024);
   await small.write("x".repeat(1024 * 1024));
-  await expect(small.write("y")).rejects.toThrow("more than the 1 MiB");
+  await expect(small.write("y")).rejects.toThrow("exceeds the 1 MiB");
 });

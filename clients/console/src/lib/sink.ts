@@ -35,7 +35,7 @@ export function memorySink(name: string, type: string, most = MOST_IN_MEMORY): S
     write: async (text) => {
       const part = new Blob([text]);
       size += part.size;
-      if (size > most) throw new Problem({ status: 0, message: `This is more than the ${Math.floor(most / 1024 / 1024)} MiB that this browser keeps until a file is whole. Export less at once, or use the command line.` });
+      if (size > most) throw new Problem({ status: 0, message: `The file exceeds the ${Math.floor(most / 1024 / 1024)} MiB that this browser can keep in memory. Export less, or use the command line.` });
       parts.push(part);
     },
     close: async () => saveFile(name, new Blob(parts, { type })),

@@ -10,7 +10,7 @@ export function keysOf(text: string): string[] {
 
 /** Why a line is not a public key; `undefined` when it is one. */
 export function keyProblem(line: string): string | undefined {
-  if (line.includes("PRIVATE KEY")) return "This is a private key. Never hand it out; paste the file that ends in .pub.";
+  if (line.includes("PRIVATE KEY")) return "This is a private key. Never share it. Paste the file that ends in .pub.";
   return KEY.test(line) ? undefined : `“${line.slice(0, 24)}${line.length > 24 ? "…" : ""}” is not an OpenSSH public key.`;
 }
 

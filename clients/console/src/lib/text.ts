@@ -56,7 +56,7 @@ const NAME = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 export function nameProblem(name: string): string | undefined {
   if (name === "") return "Give it a name.";
   if (name.length > 63) return "At most 63 characters.";
-  return NAME.test(name) ? undefined : "Lower-case letters, digits and dashes, with no dash first or last.";
+  return NAME.test(name) ? undefined : "Lowercase letters, digits and hyphens, with no hyphen first or last.";
 }
 
 /** Whether this is a whole id as the API makes them. */

@@ -37,7 +37,7 @@ it("the menu has the pages that a role has something on", () => {
   expect(titles(undefined)).toEqual(PLACES.map(({ title }) => title));
   expect(titles("viewer")).not.toContain("Launch");
   expect(titles("billing")).toEqual(["Overview", "Usage", "SSH keys", "Project", "Organisation"]);
-  expect(titles("billing", "auditor")).toContain("API keys");
+  expect(titles("billing", "auditor")).toContain("Service accounts");
   expect(placesFor(undefined, undefined).map(({ title }) => title)).toEqual(["Overview", "SSH keys", "Project", "Organisation"]);
 });
 
@@ -54,6 +54,6 @@ it("what belongs to another project of the caller's is offered by the role there
 });
 
 it("what is not offered has a reason", () => {
-  expect(refusal("viewer", "write")).toBe("Your role in this project is Viewer. It takes the role Member or a stronger one, which an owner of the project gives.");
-  expect(refusal("member", "manage")).toBe("Your role in this project is Member. It takes the role Owner, which an owner of the project gives.");
+  expect(refusal("viewer", "write")).toBe("Your role in this project is Viewer. You need the role Member or a stronger one. Ask an owner of the project.");
+  expect(refusal("member", "manage")).toBe("Your role in this project is Member. You need the role Owner. Ask an owner of the project.");
 });

@@ -54,5 +54,5 @@ export function useProjectMay(right: ProjectRight, platform?: Right, project_id?
 
 /** Why something is not offered. */
 export function refusal(role: MemberRole | undefined, right: ProjectRight): string {
-  return `Your role in this project is ${WORDS[role ?? "unspecified"] ?? role}. It takes the role ${NEEDED[right]}${right === "manage" ? "" : " or a stronger one"}, which an owner of the project gives.`;
+  return `Your role in this project is ${WORDS[role ?? "unspecified"] ?? role}. You need the role ${NEEDED[right]}${right === "manage" ? "" : " or a stronger one"}. Ask an owner of the project.`;
 }

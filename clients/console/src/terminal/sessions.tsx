@@ -139,7 +139,7 @@ function End({ allocation_id, session }: { allocation_id: string; session: Termi
       action="End"
       run={run}
     >
-      <p>It ends within seconds, with what runs in it, also where it is open in another window.</p>
+      <p>The terminal and the programs in it end within seconds, also in another window.</p>
     </Confirm>
   );
 }

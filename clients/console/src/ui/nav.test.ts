@@ -5,7 +5,7 @@ it("the menu marks one page wherever somebody is", () => {
   const marked = (location: string) => [...PLACES, ...PLATFORM].filter((place) => isAt(location, place)).map(({ title }) => title);
   for (const [location, title] of [
     ["/allocations/a", "Allocations"],
-    ["/admin", "Platform"],
+    ["/admin", "Platform overview"],
     ["/admin/nodes/n", "Nodes"],
     ["/admin/organisations/o", "Organisations"],
     ["/admin/projects/p", "Organisations"],

@@ -26,14 +26,14 @@ export const PLACES: Place[] = [
   { to: "/activity", title: "Activity", icon: History, needs: "read" },
   { to: "/usage", title: "Usage", icon: ReceiptText, needs: "billing" },
   { to: "/keys", title: "SSH keys", icon: KeyRound },
-  { to: "/api-keys", title: "API keys", icon: Bot, needs: "read", orOnPlatform: "read" },
+  { to: "/api-keys", title: "Service accounts", icon: Bot, needs: "read", orOnPlatform: "read" },
   { to: "/project", title: "Project", icon: Users },
   { to: "/organisation", title: "Organisation", icon: Building2 },
 ];
 
 /** Of operators. */
 export const PLATFORM: Place[] = [
-  { to: "/admin", title: "Platform", icon: House, exact: true },
+  { to: "/admin", title: "Platform overview", icon: House, exact: true },
   { to: "/admin/allocations", title: "All allocations", icon: LayoutList },
   { to: "/admin/nodes", title: "Nodes", icon: Server },
   { to: "/admin/agent-rollouts", title: "Agent rollouts", icon: Bot },

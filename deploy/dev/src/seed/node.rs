@@ -19,7 +19,7 @@ const HOSTNAMES: &str = "lab-host-";
 /// How long enrolment, discovery and readiness may take each.
 const TIMEOUT: Duration = Duration::from_secs(90);
 /// A token that was not used within this time is replaced; inventory refuses it somewhat later.
-const TOKEN_LIFE: Duration = Duration::from_secs(1800);
+const TOKEN_LIFETIME: Duration = Duration::from_secs(1800);
 
 pub(super) async fn seed(stack: &Stack, admin: &Api, progress: Progress<'_>) -> Result<()> {
     for lab in stack.labs() {
@@ -82,7 +82,8 @@ pub async fn seed_one(stack: &Stack, lab: &Lab, admin: &Api, progress: Progress<
 /// good for the agent's key alone, so without a key it may be spent for one that is gone.
 fn usable(token: &Path, key: &Path) -> bool {
     let written = std::fs::metadata(token).and_then(|metadata| metadata.modified());
-    let young = written.is_ok_and(|written| written.elapsed().is_ok_and(|age| age < TOKEN_LIFE));
+    let young =
+        written.is_ok_and(|written| written.elapsed().is_ok_and(|age| age < TOKEN_LIFETIME));
     young && key.exists()
 }
 
@@ -243,7 +244,7 @@ mod tests {
         assert!(!usable(&token, &key), "the key it was spent for is gone");
         std::fs::write(&key, "x").unwrap();
         assert!(usable(&token, &key));
-        let old = std::time::SystemTime::now() - TOKEN_LIFE;
+        let old = std::time::SystemTime::now() - TOKEN_LIFETIME;
         let file = std::fs::File::options().write(true).open(&token).unwrap();
         file.set_modified(old).unwrap();
         assert!(!usable(&token, &key), "too old");

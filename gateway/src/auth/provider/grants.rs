@@ -11,13 +11,13 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::clients::Client;
 
-/// Life of a request whose page is open.
+/// Lifetime of a request whose page is open.
 const REQUEST_SECONDS: i64 = 600;
-/// Life of a code.
+/// Lifetime of a code.
 const CODE_SECONDS: i64 = 60;
-/// Life of a refresh token that nobody uses.
+/// Lifetime of a refresh token that nobody uses.
 const REFRESH_SECONDS: i64 = 30 * 86_400;
-/// Life of a device code.
+/// Lifetime of a device code.
 pub const DEVICE_SECONDS: i64 = 600;
 /// Least time between two questions of a device.
 pub const INTERVAL_SECONDS: i64 = 5;

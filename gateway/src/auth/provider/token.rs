@@ -20,7 +20,7 @@ use crate::auth::form::Form;
 
 /// Grant type of RFC 8628.
 pub(super) const DEVICE_CODE: &str = "urn:ietf:params:oauth:grant-type:device_code";
-/// Life of an id token, in seconds: it is read at once.
+/// Lifetime of an id token, in seconds: it is read at once.
 const ID_SECONDS: i64 = 300;
 
 /// `POST /dev/token`.
@@ -117,7 +117,7 @@ fn tokens(
             OAuthError::internal()
         })
     };
-    let life = issuer.token_seconds();
+    let lifetime = issuer.token_seconds();
     let access = json!({ "sid": sign_in.sid, "client_id": client, "scope": sign_in.scope });
     let mut id = json!({
         "sid": sign_in.sid,
@@ -129,9 +129,9 @@ fn tokens(
     }
     let refresh = provider.grants.refresh_token(sign_in, now.as_second());
     Ok(json!({
-        "access_token": sign(Kind::Access, life, access)?,
+        "access_token": sign(Kind::Access, lifetime, access)?,
         "token_type": "Bearer",
-        "expires_in": life,
+        "expires_in": lifetime,
         "scope": sign_in.scope,
         "id_token": sign(Kind::Id(client), ID_SECONDS, id)?,
         "refresh_token": refresh,

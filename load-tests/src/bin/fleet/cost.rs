@@ -3,7 +3,7 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use gpuaas_dev::process::Process;
-use gpuaas_load_tests::measure::{cpu_of, cpu_seconds};
+use gpuaas_load_tests::measure::{cpu_seconds, cpu_seconds_with_children};
 use gpuaas_load_tests::system::Services;
 use sqlx::PgPool;
 
@@ -53,17 +53,7 @@ fn seconds(process: &Process) -> anyhow::Result<f64> {
 fn of_postgres(system: &Services<'_>) -> anyhow::Result<f64> {
     let server = system.stack.postgres()?;
     let first = server.running().context("PostgreSQL does not run")?;
-    let mut sum = seconds(&first)?;
-    for process in std::fs::read_dir("/proc")? {
-        let name = process?.file_name();
-        // one that ends meanwhile is counted with the first
-        let found = name.to_string_lossy().parse().ok().and_then(cpu_of);
-        sum += found.map_or(
-            0.0,
-            |(parent, sum)| if parent == first.pid { sum } else { 0.0 },
-        );
-    }
-    Ok(sum)
+    cpu_seconds_with_children(&first).context("PostgreSQL is gone")
 }
 
 /// What happened between two samples.

@@ -10,8 +10,8 @@ use uuid::Uuid;
 
 /// The member whom the stack's bootstrap registers.
 const MEMBER: &str = "user:demo";
-/// Life of a token, and of each that is made after it one more.
-const LIFE_SECONDS: usize = 3_600;
+/// Lifetime of a token, and of each that is made after it one more.
+const LIFETIME_SECONDS: usize = 3_600;
 
 /// As many of each, and none of them shown to the gateway yet, but the keys that a short token was had for.
 #[derive(Debug)]
@@ -49,8 +49,8 @@ impl Credentials {
                     .arg(system.stack.config_file(GATEWAY))
                     .args(["token", "--principal", MEMBER, "--out"])
                     .arg(&file)
-                    // those of one second and one life are one token
-                    .args(["--seconds", &(LIFE_SECONDS + number).to_string()]),
+                    // those of one second and one lifetime are one token
+                    .args(["--seconds", &(LIFETIME_SECONDS + number).to_string()]),
             )?;
             let token = std::fs::read_to_string(&file).context("read the token")?;
             made.tokens.push(token.trim().to_owned());

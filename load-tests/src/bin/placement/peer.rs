@@ -53,7 +53,7 @@ pub async fn plain(server: &Server, database: &str, root: &Path) -> anyhow::Resu
 }
 
 /// The ledger's own rows in its own tables, which keep its promises: nothing is read, decided or counted, and which slot
-/// is taken was settled before. Written as a script of pgbench; [`give_back`] makes what it took free again.
+/// is taken was chosen before. Written as a script of pgbench; [`give_back`] makes what it took free again.
 pub async fn own_tables(server: &Server, database: &str, root: &Path) -> anyhow::Result<String> {
     server
         .superuser(database)

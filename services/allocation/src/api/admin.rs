@@ -6,7 +6,7 @@ use gpuaas_common::identity::Caller;
 use gpuaas_common::{Error, audit, id, idempotency, trace};
 use gpuaas_placement::host_holds::is_free;
 use gpuaas_placement::model::Slot;
-use gpuaas_placement::{Scope, allocations, claims, node_tasks, repair, slots, timeline, wire};
+use gpuaas_placement::{Scope, allocations, claims, node_tasks, repair, slots, timeline};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::allocation::v1::allocation_admin_service_server::AllocationAdminService;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -14,8 +14,10 @@ use serde_json::{Value, json};
 use tonic::{Code, Request, Response, Status};
 use uuid::Uuid;
 
-use super::tenants::Doing;
-use super::{certificates, convert, worth_repeating};
+use super::errors::worth_repeating;
+use super::tenants::{self, Doing};
+use super::{certificates, comparison, comparison_correction, force_release, partition_repair};
+use crate::convert;
 use crate::reconcile;
 use crate::store::read;
 use crate::workflow::Deps;
@@ -153,8 +155,8 @@ fn slot_repair(row: read::Repair, slot: &Slot) -> pb::SlotRepair {
         format!("{message} ({percent} %)").trim_start().to_owned()
     });
     let detail = failure.map(str::to_owned).or(running);
-    let status = wire::slot_status(slot.status);
-    let health = wire::health_state(slot.health_state);
+    let status = gpuaas_placement::convert::slot_status(slot.status);
+    let health = gpuaas_placement::convert::health_state(slot.health_state);
     pb::SlotRepair {
         id: row.id.to_string(),
         slot_id: slot.id.to_string(),
@@ -173,7 +175,9 @@ impl AllocationAdminService for AdminApi {
         &self,
         request: Request<pb::ListAllAllocationsRequest>,
     ) -> Result<Response<pb::ListAllAllocationsResponse>, Status> {
-        Ok(Response::new(self.list_all(request.get_ref()).await?))
+        Ok(Response::new(
+            tenants::list_all(&self.deps, request.get_ref()).await?,
+        ))
     }
 
     async fn stop_tenant_allocation(
@@ -183,9 +187,9 @@ impl AllocationAdminService for AdminApi {
         let caller = Caller::of(&request)?;
         let request = request.into_inner();
         let of = (request.allocation_id.as_str(), request.reason.as_str());
-        let mut stopped = self.operate(&caller, &request, of, Doing::Stop).await;
+        let mut stopped = tenants::operate(&self.deps, &caller, &request, of, Doing::Stop).await;
         if stopped.as_ref().is_err_and(worth_repeating) {
-            stopped = self.operate(&caller, &request, of, Doing::Stop).await;
+            stopped = tenants::operate(&self.deps, &caller, &request, of, Doing::Stop).await;
         }
         Ok(Response::new(stopped?))
     }
@@ -197,9 +201,10 @@ impl AllocationAdminService for AdminApi {
         let caller = Caller::of(&request)?;
         let request = request.into_inner();
         let of = (request.allocation_id.as_str(), request.reason.as_str());
-        let mut released = self.operate(&caller, &request, of, Doing::Release).await;
+        let mut released =
+            tenants::operate(&self.deps, &caller, &request, of, Doing::Release).await;
         if released.as_ref().is_err_and(worth_repeating) {
-            released = self.operate(&caller, &request, of, Doing::Release).await;
+            released = tenants::operate(&self.deps, &caller, &request, of, Doing::Release).await;
         }
         Ok(Response::new(released?))
     }
@@ -210,9 +215,9 @@ impl AllocationAdminService for AdminApi {
     ) -> Result<Response<pb::ForceRelease>, Status> {
         let caller = Caller::of(&request)?;
         let request = request.into_inner();
-        let mut released = self.force_release(&caller, &request).await;
+        let mut released = force_release::force_release(&self.deps, &caller, &request).await;
         if released.as_ref().is_err_and(worth_repeating) {
-            released = self.force_release(&caller, &request).await;
+            released = force_release::force_release(&self.deps, &caller, &request).await;
         }
         Ok(Response::new(released?))
     }
@@ -242,7 +247,9 @@ impl AllocationAdminService for AdminApi {
         &self,
         request: Request<pb::CompareNodeRequest>,
     ) -> Result<Response<pb::NodeComparison>, Status> {
-        Ok(Response::new(self.comparison(request.get_ref()).await?))
+        Ok(Response::new(
+            comparison::comparison(&self.deps, request.get_ref()).await?,
+        ))
     }
 
     async fn repair_comparison(
@@ -251,11 +258,26 @@ impl AllocationAdminService for AdminApi {
     ) -> Result<Response<pb::NodeComparisonRow>, Status> {
         let caller = Caller::of(&request)?;
         let request = request.into_inner();
-        let mut repaired = self.repair_row(&caller, &request).await;
+        let mut repaired = comparison_correction::correct_row(&self.deps, &caller, &request).await;
         if repaired.as_ref().is_err_and(worth_repeating) {
-            repaired = self.repair_row(&caller, &request).await;
+            repaired = comparison_correction::correct_row(&self.deps, &caller, &request).await;
         }
         Ok(Response::new(repaired?))
+    }
+
+    async fn repair_partition(
+        &self,
+        request: Request<pb::RepairPartitionRequest>,
+    ) -> Result<Response<pb::RepairPartitionResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let request = request.into_inner();
+        let mut repaired =
+            partition_repair::deactivate_unowned(&self.deps, &caller, &request).await;
+        if repaired.as_ref().is_err_and(worth_repeating) {
+            repaired = partition_repair::deactivate_unowned(&self.deps, &caller, &request).await;
+        }
+        repaired?;
+        Ok(Response::new(pb::RepairPartitionResponse {}))
     }
 
     async fn get_slot_repair(

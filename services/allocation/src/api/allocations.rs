@@ -17,11 +17,12 @@ use uuid::Uuid;
 
 use super::certificates;
 use super::create::{Created, create, create_all};
+use super::errors::worth_repeating;
 use super::metrics;
-use super::owned::owned;
 use super::power;
 use super::update::update;
-use super::{convert, worth_repeating};
+use crate::convert;
+use crate::store::owned::owned;
 use crate::store::read;
 use crate::watch::Watching;
 use crate::workflow::Deps;

@@ -8,8 +8,8 @@ use gpuaas_placement::wipes::{self, Wipe};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use uuid::Uuid;
 
-use super::convert;
-use super::owned::owned;
+use crate::convert;
+use crate::store::owned::owned;
 use crate::workflow::Deps;
 
 /// Those of an allocation of the caller's projects that the request selects.

@@ -8,14 +8,14 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tonic::Code;
 use uuid::Uuid;
 
-use super::AdminApi;
 use super::comparison_filter::Wish;
 use super::differences::differences;
-use crate::domain::comparison::{Judged, OF_REPLACED_HOST, Repair, Verdict, judge};
+use crate::domain::comparison::{Correction, Judged, OF_REPLACED_HOST, Verdict, judge};
 use crate::domain::host_holds::Ledger;
 use crate::domain::names::{port_name, vm_name};
-use crate::reconcile::standings;
+use crate::reconcile::ledger_states;
 use crate::store::residue::{self, Row};
+use crate::workflow::Deps;
 use crate::workflow::failure::StepError;
 use crate::workflow::host::Host;
 
@@ -25,66 +25,63 @@ pub(super) struct Compared {
     pub judged: Judged,
 }
 
-impl AdminApi {
-    pub(super) async fn comparison(
-        &self,
-        request: &pb::CompareNodeRequest,
-    ) -> Result<pb::NodeComparison, Error> {
-        let node_id = id::parse("node_id", &request.node_id)?;
-        let wish = Wish::parse(request)?;
-        let (compared, ledger, held) = self.compare_all(node_id).await?;
-        let found = pb::NodeComparison {
-            node_id: node_id.to_string(),
-            rows: compared.into_iter().map(|one| one.row).collect(),
-            differences: differences(&ledger, &held),
-        };
-        let mut conn = self.deps.pool.acquire().await?;
-        wish.apply(&mut conn, found).await
-    }
+/// The comparison that was asked for.
+pub(super) async fn comparison(
+    deps: &Deps,
+    request: &pb::CompareNodeRequest,
+) -> Result<pb::NodeComparison, Error> {
+    let node_id = id::parse("node_id", &request.node_id)?;
+    let wish = Wish::parse(request)?;
+    let (compared, ledger, held) = compare_all(deps, node_id).await?;
+    let found = pb::NodeComparison {
+        node_id: node_id.to_string(),
+        rows: compared.into_iter().map(|one| one.row).collect(),
+        differences: differences(&ledger, &held),
+    };
+    let mut conn = deps.pool.acquire().await?;
+    wish.apply(&mut conn, found).await
+}
 
-    /// Compares a node now, by allocation.
-    pub(super) async fn compare(&self, node_id: Uuid) -> Result<Vec<Compared>, Error> {
-        Ok(self.compare_all(node_id).await?.0)
-    }
+/// Compares a node now, by allocation.
+pub(super) async fn compare(deps: &Deps, node_id: Uuid) -> Result<Vec<Compared>, Error> {
+    Ok(compare_all(deps, node_id).await?.0)
+}
 
-    async fn compare_all(
-        &self,
-        node_id: Uuid,
-    ) -> Result<(Vec<Compared>, Ledger, ListHoldsResponse), Error> {
-        let pool = &self.deps.pool;
-        // a node that is not there is said to be so, before its host is called
-        nodes::get(&mut *pool.acquire().await?, node_id).await?;
-        let host = Host::of_node(&self.deps, node_id)
-            .await
-            .map_err(unreachable)?;
-        let (before, slots_before) = self.of_ledger(node_id).await?;
-        let held = host.holds().await.map_err(unreachable)?;
-        let (after, slots_after) = self.of_ledger(node_id).await?;
-        let ledger = Ledger {
-            standings: [standings(&before), standings(&after)],
-            slots: [slots_before, slots_after],
-        };
-        let judged = judge(&ledger.standings[0], &ledger.standings[1], &held);
-        let mut compared = Vec::new();
-        for (id, mut judged) in judged {
-            if judged.verdict == Verdict::Undo {
-                let mut conn = pool.acquire().await?;
-                if claims::on_replaced_host(&mut conn, id).await? {
-                    judged = OF_REPLACED_HOST;
-                }
+pub(super) async fn compare_all(
+    deps: &Deps,
+    node_id: Uuid,
+) -> Result<(Vec<Compared>, Ledger, ListHoldsResponse), Error> {
+    let pool = &deps.pool;
+    // a node that is not there is said to be so, before its host is called
+    nodes::get(&mut *pool.acquire().await?, node_id).await?;
+    let host = Host::of_node(deps, node_id).await.map_err(unreachable)?;
+    let (before, slots_before) = of_ledger(deps, node_id).await?;
+    let held = host.holds().await.map_err(unreachable)?;
+    let (after, slots_after) = of_ledger(deps, node_id).await?;
+    let ledger = Ledger {
+        states: [ledger_states(&before), ledger_states(&after)],
+        slots: [slots_before, slots_after],
+    };
+    let judged = judge(&ledger.states[0], &ledger.states[1], &held);
+    let mut compared = Vec::new();
+    for (id, mut judged) in judged {
+        if judged.verdict == Verdict::Undo {
+            let mut conn = pool.acquire().await?;
+            if claims::on_replaced_host(&mut conn, id).await? {
+                judged = OF_REPLACED_HOST;
             }
-            let known = after.iter().find(|row| row.id == id);
-            let row = row(id, known, &held, judged);
-            compared.push(Compared { row, judged });
         }
-        Ok((compared, ledger, held))
+        let known = after.iter().find(|row| row.id == id);
+        let row = row(id, known, &held, judged);
+        compared.push(Compared { row, judged });
     }
+    Ok((compared, ledger, held))
+}
 
-    async fn of_ledger(&self, node_id: Uuid) -> Result<(Vec<Row>, Vec<Slot>), Error> {
-        let rows = residue::allocations_of(&self.deps.pool, node_id).await?;
-        let mut conn = self.deps.pool.acquire().await?;
-        Ok((rows, slots::list(&mut conn, node_id).await?))
-    }
+async fn of_ledger(deps: &Deps, node_id: Uuid) -> Result<(Vec<Row>, Vec<Slot>), Error> {
+    let rows = residue::allocations_of(&deps.pool, node_id).await?;
+    let mut conn = deps.pool.acquire().await?;
+    Ok((rows, slots::list(&mut conn, node_id).await?))
 }
 
 fn row(
@@ -105,12 +102,12 @@ fn row(
         Verdict::Undo => pb::ComparisonVerdict::Undo,
         Verdict::Report => pb::ComparisonVerdict::Report,
     };
-    let repair = match judged.repair {
+    let correction = match judged.correction {
         None => pb::ComparisonRepair::Unspecified,
-        Some(Repair::Adopt) => pb::ComparisonRepair::Adopt,
-        Some(Repair::Finish) => pb::ComparisonRepair::Finish,
-        Some(Repair::CleanUp | Repair::RemoveLeftovers) => pb::ComparisonRepair::Undo,
-        Some(Repair::Report) => pb::ComparisonRepair::Report,
+        Some(Correction::Adopt) => pb::ComparisonRepair::Adopt,
+        Some(Correction::Finish) => pb::ComparisonRepair::Finish,
+        Some(Correction::CleanUp | Correction::RemoveLeftovers) => pb::ComparisonRepair::Undo,
+        Some(Correction::Report) => pb::ComparisonRepair::Report,
     };
     let mut row = pb::NodeComparisonRow {
         ledger_state: known.map(|row| row.state.clone()).unwrap_or_default(),
@@ -127,7 +124,7 @@ fn row(
             .unwrap_or_default(),
         verdict: verdict.into(),
         detail: judged.detail.to_owned(),
-        repair: repair.into(),
+        repair: correction.into(),
         allocation_id,
         etag: String::new(),
         guest_state: 0,

@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 use tonic::Code;
 use uuid::Uuid;
 
-use super::convert::{ssh_keys, unchecked, user_data};
+use crate::convert::{ssh_keys, unchecked, user_data};
 use crate::domain::request::{CreateRequest, RELEASE_TIME, Refusal, wait_until};
 use crate::workflow::Deps;
 

@@ -2,15 +2,15 @@
 //! left at its slots, the slots that its journal holds and nobody has, and what its agent found at Fabric Manager.
 use gpuaas_common::drift::{Kind, Part};
 use gpuaas_placement::host_holds::HostHold;
-use gpuaas_placement::model::{Slot, SlotStatus, Standing as Drift};
+use gpuaas_placement::model::{CurrentDrift, Slot, SlotStatus};
 use gpuaas_placement::repair::may_rebind;
 use gpuaas_proto::gpuaas::agent::v1::{ListHoldsResponse, PartitionDifference};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use uuid::Uuid;
 
-use super::convert;
+use crate::convert;
 use crate::domain::host_holds::{Ledger, host_holds};
-use crate::domain::residue::Standing;
+use crate::domain::residue::LedgerState;
 
 /// What follows: the verdict, the repair if there is one, and what it does or why there is none.
 type Judged = (pb::ComparisonVerdict, pb::ComparisonRepair, &'static str);
@@ -50,6 +50,13 @@ const CLAIMED: Judged = none(
     "another allocation has the slot by the ledger, and nothing is touched: see the runbook of blocked slots",
 );
 const PARTITION: Judged = none("no call repairs it: see the runbook of GPU partitions");
+const UNOWNED: Judged = (
+    pb::ComparisonVerdict::Report,
+    pb::ComparisonRepair::Partition,
+    "a repair deactivates it; its host refuses that while a VM may have its GPUs",
+);
+/// As the agent calls it.
+const OF_NOBODY: &str = "partition_unowned";
 
 const fn none(detail: &'static str) -> Judged {
     (
@@ -86,29 +93,29 @@ pub(super) fn differences(ledger: &Ledger, host: &ListHoldsResponse) -> Vec<pb::
     all
 }
 
-fn of_drift(ledger: &Ledger, slot: &Slot, standing: &Drift) -> pb::NodeDifference {
-    let wire = standing.to_proto();
-    let subject = match standing.drift.part() {
+fn of_drift(ledger: &Ledger, slot: &Slot, current: &CurrentDrift) -> pb::NodeDifference {
+    let shown = current.to_proto();
+    let subject = match current.drift.part() {
         Part::Gpu | Part::Fabric => pb::NodeDifferenceSubject::Binding,
         Part::Disk => pb::NodeDifferenceSubject::Disk,
         Part::Network => pb::NodeDifferenceSubject::Network,
     };
     let row = pb::NodeDifference {
         subject: subject.into(),
-        kind: wire.kind,
-        approved: wire.approved,
-        observed: wire.observed,
-        message: wire.message,
-        since: wire.since,
-        remediation: wire.remediation,
+        kind: shown.kind,
+        approved: shown.approved,
+        observed: shown.observed,
+        message: shown.message,
+        since: shown.since,
+        remediation: shown.remediation,
         ..of_slot(slot)
     };
-    judged(row, judge_drift(ledger, slot, standing.drift.kind))
+    judged(row, judge_drift(ledger, slot, current.drift.kind))
 }
 
 fn judge_drift(ledger: &Ledger, slot: &Slot, kind: Kind) -> Judged {
     let blocked = slot.status == SlotStatus::CleanupBlocked;
-    let over = |id| ledger.standing(id) == Standing::OverHeld;
+    let over = |id| ledger.state(id) == LedgerState::OverHeld;
     if kind == Kind::RulesMissing {
         return PUT_BACK;
     }
@@ -143,11 +150,11 @@ fn judge_drift(ledger: &Ledger, slot: &Slot, kind: Kind) -> Judged {
 fn of_hold(ledger: &Ledger, slot: &Slot, hold: HostHold) -> Option<pb::NodeDifference> {
     let holder = hold.holder;
     let has = ledger
-        .settled_slot(slot.id)
+        .unchanged_slot(slot.id)
         .and_then(|slot| slot.allocation_id);
     let is_others = has.is_some_and(|id| id != holder)
         && holder != slot.id
-        && ledger.standing(holder) != Standing::Moving;
+        && ledger.state(holder) != LedgerState::Moving;
     let by = match (hold.leaked_at, is_others) {
         (Some(_), _) => UNDOES,
         (None, true) => CLAIMED,
@@ -156,7 +163,7 @@ fn of_hold(ledger: &Ledger, slot: &Slot, hold: HostHold) -> Option<pb::NodeDiffe
     let since = slot
         .host_held_since
         .filter(|_| slot.host_holder == Some(holder));
-    let whose = match ledger.standings[1].contains_key(&holder) {
+    let whose = match ledger.states[1].contains_key(&holder) {
         true => "which is over",
         false => "of which the ledger has nothing on this node",
     };
@@ -179,7 +186,7 @@ fn of_hold(ledger: &Ledger, slot: &Slot, hold: HostHold) -> Option<pb::NodeDiffe
 /// None: an operation of its VM runs.
 fn of_partition(ledger: &Ledger, one: &PartitionDifference) -> Option<pb::NodeDifference> {
     let owner: Option<Uuid> = one.allocation_id.parse().ok();
-    if owner.is_some_and(|id| ledger.standing(id) == Standing::Moving) {
+    if owner.is_some_and(|id| ledger.state(id) == LedgerState::Moving) {
         return None;
     }
     let row = pb::NodeDifference {
@@ -192,7 +199,8 @@ fn of_partition(ledger: &Ledger, one: &PartitionDifference) -> Option<pb::NodeDi
         remediation: "See Fabric Manager's table (`fmpm -l`) and the agent's log.".to_owned(),
         ..pb::NodeDifference::default()
     };
-    Some(judged(row, PARTITION))
+    let of_nobody = one.kind == OF_NOBODY && one.allocation_id.is_empty();
+    Some(judged(row, if of_nobody { UNOWNED } else { PARTITION }))
 }
 
 fn of_slot(slot: &Slot) -> pb::NodeDifference {

@@ -15,7 +15,7 @@ const BLOCKED: Uuid = Uuid::from_u128(0xc);
 const MOVING: Uuid = Uuid::from_u128(0xd);
 
 fn slot_of(status: SlotStatus, allocation_id: Option<Uuid>, kinds: &[Kind]) -> Slot {
-    let standing = |kind: &Kind| {
+    let drift = |kind: &Kind| {
         let field = match kind {
             Kind::DiskMissing | Kind::DiskInUse | Kind::DiskReplaced | Kind::DiskContent => {
                 "nvme_device"
@@ -53,7 +53,7 @@ fn slot_of(status: SlotStatus, allocation_id: Option<Uuid>, kinds: &[Kind]) -> S
         allocation_id,
         project_id: None,
         clean_evidence: None,
-        drift: Json(kinds.iter().map(standing).collect()),
+        drift: Json(kinds.iter().map(drift).collect()),
         host_holder: None,
         host_held_since: None,
     }
@@ -64,15 +64,15 @@ fn ledger(slot: &Slot) -> Ledger {
         running: true,
         boot_id: None,
     };
-    let standings: BTreeMap<Uuid, Standing> = [
-        (HAS, Standing::Active(vm)),
-        (OVER, Standing::Over),
-        (BLOCKED, Standing::OverHeld),
-        (MOVING, Standing::Moving),
+    let states: BTreeMap<Uuid, LedgerState> = [
+        (HAS, LedgerState::Active(vm)),
+        (OVER, LedgerState::Over),
+        (BLOCKED, LedgerState::OverHeld),
+        (MOVING, LedgerState::Moving),
     ]
     .into();
     Ledger {
-        standings: [standings.clone(), standings],
+        states: [states.clone(), states],
         slots: [vec![slot.clone()], vec![slot.clone()]],
     }
 }
@@ -340,6 +340,8 @@ fn d_82_partitions_are_rows_unless_an_operation_of_their_vm_runs() {
             partition("partition_unmatched", &HAS.to_string()),
             partition("partition_unmatched", &MOVING.to_string()),
             partition("partition_unowned", ""),
+            // one that has an owner is none of nobody
+            partition("partition_unowned", &HAS.to_string()),
             // a filter of the rows compares ids
             partition("partition_unmatched", "no id"),
         ],
@@ -347,10 +349,19 @@ fn d_82_partitions_are_rows_unless_an_operation_of_their_vm_runs() {
     };
     let found = differences(&ledger(&slot_of(SlotStatus::Available, None, &[])), &host);
     let owners: Vec<_> = found.iter().map(|one| one.allocation_id.clone()).collect();
-    assert_eq!(owners, [HAS.to_string(), String::new(), String::new()]);
+    let (has, none) = (HAS.to_string(), String::new());
+    assert_eq!(owners, [has.clone(), none.clone(), has, none]);
+    let offered = found.iter().map(pb::NodeDifference::repair);
+    let (nothing, partition) = (
+        pb::ComparisonRepair::Unspecified,
+        pb::ComparisonRepair::Partition,
+    );
+    assert_eq!(
+        Vec::from_iter(offered),
+        [nothing, partition, nothing, nothing]
+    );
     for one in &found {
         assert_eq!(one.subject(), pb::NodeDifferenceSubject::Partition);
-        assert_eq!(one.repair(), pb::ComparisonRepair::Unspecified);
         assert!(one.slot_id.is_empty() && one.observed == "6", "{one:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! `EventService`: the stamped log, for consumers that keep their own position.
+//! `EventService`: the sequenced log, for consumers that keep their own position.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use gpuaas_proto::gpuaas::internal::events::v1::event_service_server::EventServi
 use serde_json::Value;
 use tonic::{Request, Response, Status};
 
-use super::convert;
+use crate::convert;
 use crate::workflow::Deps;
 
 const DEFAULT_LIMIT: i64 = 500;

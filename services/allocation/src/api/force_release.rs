@@ -11,67 +11,65 @@ use serde_json::json;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::admin::AdminApi;
-use super::convert;
+use crate::convert;
 use crate::store::read;
+use crate::workflow::Deps;
 
 const FORCE_RELEASE: &str = "ForceReleaseAllocation";
 
-impl AdminApi {
-    pub(super) async fn force_release(
-        &self,
-        caller: &Caller,
-        request: &pb::ForceReleaseAllocationRequest,
-    ) -> Result<pb::ForceRelease, Error> {
-        let allocation_id = id::parse("allocation_id", &request.allocation_id)?;
-        let word = attestation(caller, request)?;
-        let mut tx = self.deps.pool.begin().await?;
-        if request.validate_only {
-            force_release::force(&mut tx, allocation_id, &word).await?;
-            let would_be = answer(&mut tx, allocation_id).await?;
-            tx.rollback().await?;
-            return Ok(would_be);
-        }
-        let scope = idempotency::Scope {
-            principal: &caller.principal,
-            method: FORCE_RELEASE,
-            key: caller.idempotency_key()?,
-        };
-        let hash = idempotency::hash(request);
-        if idempotency::lookup(&mut tx, scope, &hash).await? == idempotency::Lookup::Fresh {
-            let before = lock::allocation(&mut tx, Scope::Platform, allocation_id).await?;
-            force_release::force(&mut tx, allocation_id, &word).await?;
-            let after = allocations::get(&mut tx, Scope::Platform, allocation_id).await?;
-            let resource_id = allocation_id.to_string();
-            idempotency::record(&mut tx, scope, &hash, &resource_id).await?;
-            let done = answer(&mut tx, allocation_id).await?;
-            let detail = json!({
-                "reason": word.reason, "host_fate": word.fate.as_str(), "node_id": done.node_id,
-                "slot_ids": done.slot_ids,
-                "billing_end_time": done.billing_end_time.map(|at| at.seconds),
-            });
-            let detail = allocations::with_digests(detail, Some(&before), &after);
-            let entry = audit::Entry {
-                principal: &caller.principal,
-                action: "allocation.force_release",
-                resource: "allocation",
-                resource_id: &resource_id,
-                request_id: &caller.request_id,
-                detail: audit::in_project(detail, after.project_id),
-            };
-            audit::record(&mut tx, entry).await?;
-            tx.commit().await?;
-            tracing::warn!(
-                %allocation_id, node_id = done.node_id, host_fate = word.fate.as_str(),
-                "release allocation by force"
-            );
-            self.deps.wake.notify(gpuaas_placement::outbox::TOPIC).await;
-        } else {
-            tx.rollback().await?;
-        }
-        let mut conn = self.deps.pool.acquire().await?;
-        answer(&mut conn, allocation_id).await
+pub(super) async fn force_release(
+    deps: &Deps,
+    caller: &Caller,
+    request: &pb::ForceReleaseAllocationRequest,
+) -> Result<pb::ForceRelease, Error> {
+    let allocation_id = id::parse("allocation_id", &request.allocation_id)?;
+    let word = attestation(caller, request)?;
+    let mut tx = deps.pool.begin().await?;
+    if request.validate_only {
+        force_release::force(&mut tx, allocation_id, &word).await?;
+        let would_be = answer(&mut tx, allocation_id).await?;
+        tx.rollback().await?;
+        return Ok(would_be);
     }
+    let scope = idempotency::Scope {
+        principal: &caller.principal,
+        method: FORCE_RELEASE,
+        key: caller.idempotency_key()?,
+    };
+    let hash = idempotency::hash(request);
+    if idempotency::lookup(&mut tx, scope, &hash).await? == idempotency::Lookup::Fresh {
+        let before = lock::allocation(&mut tx, Scope::Platform, allocation_id).await?;
+        force_release::force(&mut tx, allocation_id, &word).await?;
+        let after = allocations::get(&mut tx, Scope::Platform, allocation_id).await?;
+        let resource_id = allocation_id.to_string();
+        idempotency::record(&mut tx, scope, &hash, &resource_id).await?;
+        let done = answer(&mut tx, allocation_id).await?;
+        let detail = json!({
+            "reason": word.reason, "host_fate": word.fate.as_str(), "node_id": done.node_id,
+            "slot_ids": done.slot_ids,
+            "billing_end_time": done.billing_end_time.map(|at| at.seconds),
+        });
+        let detail = allocations::with_digests(detail, Some(&before), &after);
+        let entry = audit::Entry {
+            principal: &caller.principal,
+            action: "allocation.force_release",
+            resource: "allocation",
+            resource_id: &resource_id,
+            request_id: &caller.request_id,
+            detail: audit::in_project(detail, after.project_id),
+        };
+        audit::record(&mut tx, entry).await?;
+        tx.commit().await?;
+        tracing::warn!(
+            %allocation_id, node_id = done.node_id, host_fate = word.fate.as_str(),
+            "release allocation by force"
+        );
+        deps.wake.notify(gpuaas_placement::outbox::TOPIC).await;
+    } else {
+        tx.rollback().await?;
+    }
+    let mut conn = deps.pool.acquire().await?;
+    answer(&mut conn, allocation_id).await
 }
 
 fn attestation<'a>(

@@ -17,9 +17,9 @@ use sqlx::PgConnection;
 use tonic::{Request, Response, Status};
 use uuid::Uuid;
 
-use super::convert::ingress_mapping as message;
-use super::owned::owned;
+use crate::convert::ingress_mapping as message;
 use crate::domain::ingress as requested;
+use crate::store::owned::owned;
 use crate::workflow::Deps;
 
 const EXPIRY: &str = "config.expire_time";

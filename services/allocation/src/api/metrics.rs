@@ -14,7 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use tonic::{Code, Status};
 use uuid::Uuid;
 
-use super::owned::owned;
+use crate::store::owned::owned;
 use crate::workflow::Deps;
 
 /// Longest time until a host has answered.

@@ -8,8 +8,8 @@ use gpuaas_placement::{allocations, lock, timeline};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::owned::owned;
 use super::rescue;
+use crate::store::owned::owned;
 use crate::workflow::Deps;
 
 /// Accepts the change, `forced` if the guest is not to be asked, with the `slug` of the image of a rescue, notes it and starts its

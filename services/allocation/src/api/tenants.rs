@@ -10,9 +10,9 @@ use gpuaas_placement::{Scope, lock, tenants};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use serde_json::json;
 
-use super::admin::AdminApi;
-use super::convert;
+use crate::convert;
 use crate::store::read;
+use crate::workflow::Deps;
 
 /// What an operator does.
 #[derive(Debug, Clone, Copy)]
@@ -30,102 +30,97 @@ impl Doing {
     }
 }
 
-impl AdminApi {
-    pub(super) async fn list_all(
-        &self,
-        request: &pb::ListAllAllocationsRequest,
-    ) -> Result<pb::ListAllAllocationsResponse, Error> {
-        let listed = listed(request)?;
-        let selection = Selection::parse(&allocations::OF_ALL, &request.filter, &request.order_by)?;
-        let wanted = Wanted {
-            page_token: &request.page_token,
-            size: page::page_size(request.page_size)?,
-            query: &[
-                "all",
-                &request.project_id,
-                &request.node_id,
-                listed.state.map_or("", AllocationState::as_str),
-                if request.include_ended { "ended" } else { "" },
-            ],
-        };
-        let mut conn = self.deps.pool.acquire().await?;
-        let (rows, next_page_token) =
-            allocations::select(&mut conn, listed, &selection, wanted).await?;
-        let mut now = read::now(&mut conn, &rows).await?;
-        let allocations = rows.into_iter().map(|row| pb::TenantAllocation {
-            node_id: row.node_id.map(|id| id.to_string()).unwrap_or_default(),
-            allocation: {
-                let now = now.remove(&row.id).unwrap_or_default();
-                Some(convert::allocation(row, now))
-            },
-        });
-        Ok(pb::ListAllAllocationsResponse {
-            allocations: allocations.collect(),
-            next_page_token,
-        })
-    }
+pub(super) async fn list_all(
+    deps: &Deps,
+    request: &pb::ListAllAllocationsRequest,
+) -> Result<pb::ListAllAllocationsResponse, Error> {
+    let listed = listed(request)?;
+    let selection = Selection::parse(&allocations::OF_ALL, &request.filter, &request.order_by)?;
+    let wanted = Wanted {
+        page_token: &request.page_token,
+        size: page::page_size(request.page_size)?,
+        query: &[
+            "all",
+            &request.project_id,
+            &request.node_id,
+            listed.state.map_or("", AllocationState::as_str),
+            if request.include_ended { "ended" } else { "" },
+        ],
+    };
+    let mut conn = deps.pool.acquire().await?;
+    let (rows, next_page_token) =
+        allocations::select(&mut conn, listed, &selection, wanted).await?;
+    let mut now = read::now(&mut conn, &rows).await?;
+    let allocations = rows.into_iter().map(|row| pb::TenantAllocation {
+        node_id: row.node_id.map(|id| id.to_string()).unwrap_or_default(),
+        allocation: {
+            let now = now.remove(&row.id).unwrap_or_default();
+            Some(convert::allocation(row, now))
+        },
+    });
+    Ok(pb::ListAllAllocationsResponse {
+        allocations: allocations.collect(),
+        next_page_token,
+    })
+}
 
-    /// Accepts the change, notes the reason and starts the workflow in one transaction. The same key again changes nothing.
-    pub(super) async fn operate<M: prost::Message>(
-        &self,
-        caller: &Caller,
-        request: &M,
-        (allocation_id, given): (&str, &str),
-        doing: Doing,
-    ) -> Result<pb::Allocation, Error> {
-        let allocation_id = id::parse("allocation_id", allocation_id)?;
-        let reason = audit::reason(given)?;
-        let (method, action) = doing.names();
-        let scope = idempotency::Scope {
-            principal: &caller.principal,
-            method,
-            key: caller.idempotency_key()?,
+/// Accepts the change, notes the reason and starts the workflow in one transaction. The same key again changes nothing.
+pub(super) async fn operate<M: prost::Message>(
+    deps: &Deps,
+    caller: &Caller,
+    request: &M,
+    (allocation_id, given): (&str, &str),
+    doing: Doing,
+) -> Result<pb::Allocation, Error> {
+    let allocation_id = id::parse("allocation_id", allocation_id)?;
+    let reason = audit::reason(given)?;
+    let (method, action) = doing.names();
+    let scope = idempotency::Scope {
+        principal: &caller.principal,
+        method,
+        key: caller.idempotency_key()?,
+    };
+    let hash = idempotency::hash(request);
+    let mut tx = deps.pool.begin().await?;
+    if idempotency::lookup(&mut tx, scope, &hash).await? == idempotency::Lookup::Fresh {
+        let before = lock::allocation(&mut tx, Scope::Platform, allocation_id).await?;
+        let traceparent = trace::current_traceparent();
+        let (trace, request_id) = (traceparent.as_str(), caller.request_id.as_str());
+        let workflow_id = match doing {
+            Doing::Stop => {
+                Some(tenants::stop(&mut tx, allocation_id, reason, trace, request_id).await?)
+            }
+            Doing::Release => {
+                tenants::release(&mut tx, allocation_id, reason, trace, request_id)
+                    .await?
+                    .workflow_id
+            }
         };
-        let hash = idempotency::hash(request);
-        let mut tx = self.deps.pool.begin().await?;
-        if idempotency::lookup(&mut tx, scope, &hash).await? == idempotency::Lookup::Fresh {
-            let before = lock::allocation(&mut tx, Scope::Platform, allocation_id).await?;
-            let traceparent = trace::current_traceparent();
-            let (trace, request_id) = (traceparent.as_str(), caller.request_id.as_str());
-            let workflow_id = match doing {
-                Doing::Stop => {
-                    Some(tenants::stop(&mut tx, allocation_id, reason, trace, request_id).await?)
-                }
-                Doing::Release => {
-                    tenants::release(&mut tx, allocation_id, reason, trace, request_id)
-                        .await?
-                        .workflow_id
-                }
-            };
-            let resource_id = allocation_id.to_string();
-            idempotency::record(&mut tx, scope, &hash, &resource_id).await?;
-            let after = allocations::get(&mut tx, Scope::Platform, allocation_id).await?;
-            let detail = json!({"reason": reason, "workflow_id": workflow_id});
-            let detail = allocations::with_digests(detail, Some(&before), &after);
-            let entry = audit::Entry {
-                principal: &caller.principal,
-                action,
-                resource: "allocation",
-                resource_id: &resource_id,
-                request_id,
-                detail: audit::in_project(detail, after.project_id),
-            };
-            audit::record(&mut tx, entry).await?;
-            tx.commit().await?;
-            tracing::info!(%allocation_id, action, "accept change by operator");
-            self.deps
-                .wake
-                .notify(gpuaas_placement::workflows::TOPIC)
-                .await;
-            self.deps.wake.notify(gpuaas_placement::outbox::TOPIC).await;
-        } else {
-            tx.rollback().await?;
-        }
-        let mut conn = self.deps.pool.acquire().await?;
-        let row = allocations::get(&mut conn, Scope::Platform, allocation_id).await?;
-        let now = read::now_of(&mut conn, &row).await?;
-        Ok(convert::allocation(row, now))
+        let resource_id = allocation_id.to_string();
+        idempotency::record(&mut tx, scope, &hash, &resource_id).await?;
+        let after = allocations::get(&mut tx, Scope::Platform, allocation_id).await?;
+        let detail = json!({"reason": reason, "workflow_id": workflow_id});
+        let detail = allocations::with_digests(detail, Some(&before), &after);
+        let entry = audit::Entry {
+            principal: &caller.principal,
+            action,
+            resource: "allocation",
+            resource_id: &resource_id,
+            request_id,
+            detail: audit::in_project(detail, after.project_id),
+        };
+        audit::record(&mut tx, entry).await?;
+        tx.commit().await?;
+        tracing::info!(%allocation_id, action, "accept change by operator");
+        deps.wake.notify(gpuaas_placement::workflows::TOPIC).await;
+        deps.wake.notify(gpuaas_placement::outbox::TOPIC).await;
+    } else {
+        tx.rollback().await?;
     }
+    let mut conn = deps.pool.acquire().await?;
+    let row = allocations::get(&mut conn, Scope::Platform, allocation_id).await?;
+    let now = read::now_of(&mut conn, &row).await?;
+    Ok(convert::allocation(row, now))
 }
 
 fn listed(request: &pb::ListAllAllocationsRequest) -> Result<Listed, Error> {

@@ -13,8 +13,8 @@ use jiff_sqlx::ToSqlx as _;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::convert;
-use super::owned::owned;
+use crate::convert;
+use crate::store::owned::owned;
 use crate::workflow::Deps;
 
 const UPDATE: &str = "UpdateAllocation";

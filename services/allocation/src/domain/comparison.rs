@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpuaas_proto::gpuaas::agent::v1::ListHoldsResponse;
 use uuid::Uuid;
 
+use super::discrepancy::Discrepancy;
 use super::names::{allocation_of, port_name};
-use super::residue::{Finding, Standing, compare, settled};
+use super::residue::{LedgerState, compare, state_of};
 
 /// What follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +26,7 @@ pub enum Verdict {
 
 /// What an operator can have done about a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Repair {
+pub enum Correction {
     /// The ledger records what is there.
     Adopt,
     /// It is brought to what the ledger has.
@@ -38,7 +39,7 @@ pub enum Repair {
     Report,
 }
 
-impl Repair {
+impl Correction {
     /// Name in the audit trail.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -57,30 +58,30 @@ pub struct Judged {
     pub verdict: Verdict,
     pub detail: &'static str,
     /// None: there is nothing for an operator to do.
-    pub repair: Option<Repair>,
+    pub correction: Option<Correction>,
     /// What it was judged by.
-    pub finding: Option<Finding>,
+    pub discrepancy: Option<Discrepancy>,
 }
 
 /// What is to be removed, but is claimed on a host that was installed anew since.
 pub const OF_REPLACED_HOST: Judged = Judged {
     verdict: Verdict::Report,
     detail: "it was claimed before the host was installed anew: repair its slots",
-    repair: Some(Repair::Report),
-    finding: None,
+    correction: Some(Correction::Report),
+    discrepancy: None,
 };
 
 /// Judges every allocation that the ledger has something of, or the host, or its hypervisor. `before` and `after` are the
 /// ledger around the inspection of the host: what moved meanwhile is being worked on.
 #[must_use]
 pub fn judge(
-    before: &BTreeMap<Uuid, Standing>,
-    after: &BTreeMap<Uuid, Standing>,
+    before: &BTreeMap<Uuid, LedgerState>,
+    after: &BTreeMap<Uuid, LedgerState>,
     host: &ListHoldsResponse,
 ) -> BTreeMap<Uuid, Judged> {
     let in_ledger = before.iter().chain(after);
-    let in_ledger = in_ledger.filter(|(id, standing)| {
-        **standing != Standing::Over || host.ports.contains(&port_name(**id))
+    let in_ledger = in_ledger.filter(|(id, state)| {
+        **state != LedgerState::Over || host.ports.contains(&port_name(**id))
     });
     let domains = host.domains.iter().map(|domain| &domain.name);
     let files = host.seeds.iter().chain(&host.nvram).chain(&host.partitions);
@@ -94,115 +95,115 @@ pub fn judge(
         .chain(of_vms.filter_map(|name| allocation_of(name)))
         .chain(held())
         .collect();
-    let findings = compare(before, after, host);
+    let discrepancies = compare(before, after, host);
     let judged = |id: Uuid| {
-        let standing = settled(before, after, id);
-        let first = findings.iter().find(|one| one.allocation_id() == id);
+        let state = state_of(before, after, id);
+        let first = discrepancies.iter().find(|one| one.allocation_id() == id);
         let has_domain = host
             .domains
             .iter()
             .any(|domain| allocation_of(&domain.name) == Some(id));
         let is_bare = !has_domain && !held().any(|held| held == id);
-        (id, of(standing, first.copied(), is_bare))
+        (id, of(state, first.copied(), is_bare))
     };
     all.into_iter().map(judged).collect()
 }
 
 /// `is_bare`: the host holds no slot for it, and its hypervisor has no VM of it.
-fn of(standing: Standing, finding: Option<Finding>, is_bare: bool) -> Judged {
-    let is_held = standing == Standing::OverHeld;
-    let undo = |detail| (Verdict::Undo, detail, Some(Repair::CleanUp));
-    let report = |detail| (Verdict::Report, detail, Some(Repair::Report));
+fn of(state: LedgerState, discrepancy: Option<Discrepancy>, is_bare: bool) -> Judged {
+    let is_held = state == LedgerState::OverHeld;
+    let undo = |detail| (Verdict::Undo, detail, Some(Correction::CleanUp));
+    let report = |detail| (Verdict::Report, detail, Some(Correction::Report));
     // files alone are removed at an operator's word, when nobody holds anything for it
     let leftover = |removed, held| match is_bare {
-        true => (Verdict::Report, removed, Some(Repair::RemoveLeftovers)),
+        true => (Verdict::Report, removed, Some(Correction::RemoveLeftovers)),
         false => report(held),
     };
-    let (verdict, detail, repair) = match finding {
-        None if standing == Standing::Moving => (Verdict::Finish, "a workflow works on it", None),
+    let (verdict, detail, correction) = match discrepancy {
+        None if state == LedgerState::Moving => (Verdict::Finish, "a workflow works on it", None),
         None => (Verdict::Agrees, "", None),
-        Some(Finding::LeakedDomain(_)) if is_held => {
+        Some(Discrepancy::LeakedDomain(_)) if is_held => {
             undo("it is over, and its VM is there: the VM is removed")
         }
-        Some(Finding::LeakedReservation(_)) if is_held => {
+        Some(Discrepancy::LeakedReservation(_)) if is_held => {
             undo("it is over, and its address is reserved: the reservation is removed")
         }
-        Some(Finding::LeakedSeed(_)) if is_held => {
+        Some(Discrepancy::LeakedSeed(_)) if is_held => {
             undo("it is over, and its seed is there: the seed is removed")
         }
-        Some(Finding::LeakedNvram(_)) if is_held => {
+        Some(Discrepancy::LeakedNvram(_)) if is_held => {
             undo("it is over, and its NVRAM is there: the NVRAM is removed")
         }
-        Some(Finding::LeakedPort(_)) if is_held => {
+        Some(Discrepancy::LeakedPort(_)) if is_held => {
             undo("it is over, and its port is on the bridge: the port is removed")
         }
-        Some(Finding::LeakedPartition(_)) if is_held => {
+        Some(Discrepancy::LeakedPartition(_)) if is_held => {
             undo("it is over, and its partition of GPUs is connected: the partition is taken apart")
         }
-        Some(Finding::LeakedPort(_)) => leftover(
+        Some(Discrepancy::LeakedPort(_)) => leftover(
             "the ledger holds nothing for it, and its port is on the bridge: a repair removes the port",
             "the ledger holds nothing for it, and its port and more is on the host: repair its slots",
         ),
-        Some(Finding::LeakedPartition(_)) => report(
+        Some(Discrepancy::LeakedPartition(_)) => report(
             "the ledger holds nothing for it, and its partition of GPUs is connected: see the runbook of GPU partitions",
         ),
-        Some(Finding::LeakedDomain(_)) => {
+        Some(Discrepancy::LeakedDomain(_)) => {
             report("the ledger holds nothing for it, and its VM is there: repair its slots")
         }
-        Some(Finding::LeakedReservation(_)) => leftover(
+        Some(Discrepancy::LeakedReservation(_)) => leftover(
             "the ledger holds nothing for it, and its address is reserved: a repair removes the reservation",
             "the ledger holds nothing for it, and its address is reserved and slots are held on the host: repair them",
         ),
-        Some(Finding::LeakedSeed(_)) => leftover(
+        Some(Discrepancy::LeakedSeed(_)) => leftover(
             "the ledger holds nothing for it, and its seed is there: a repair removes the seed",
             "the ledger holds nothing for it, and its seed and more is on the host: repair its slots",
         ),
-        Some(Finding::LeakedNvram(_)) => leftover(
+        Some(Discrepancy::LeakedNvram(_)) => leftover(
             "the ledger holds nothing for it, and its NVRAM is there: a repair removes the NVRAM",
             "the ledger holds nothing for it, and its NVRAM and more is on the host: repair its slots",
         ),
-        Some(Finding::LeakedHold(_)) => {
+        Some(Discrepancy::LeakedHold(_)) => {
             report("the ledger holds nothing for it, and the host holds slots for it: repair them")
         }
-        Some(Finding::MissingDomain(_)) => {
+        Some(Discrepancy::MissingDomain(_)) => {
             report("it is active, and the hypervisor has no VM of it: release it")
         }
-        Some(Finding::MissingHold(_)) => report(
+        Some(Discrepancy::MissingHold(_)) => report(
             "it is active, and its host does not hold its slots: drain the node, and ask its owner to launch it anew elsewhere",
         ),
-        Some(Finding::MissingReservation(_)) => report(
+        Some(Discrepancy::MissingReservation(_)) => report(
             "it is active, and its address is not reserved on its host, whose rules let no VM without one use the network: stop and start it, which reserves the address again",
         ),
-        Some(Finding::KeptSeed(_)) => report(
+        Some(Discrepancy::KeptSeed(_)) => report(
             "it is active, and its seed with the private host key is still there: stop and start it, which removes the seed",
         ),
-        Some(Finding::MissingFiles(_)) => report(
+        Some(Discrepancy::MissingFiles(_)) => report(
             "it is active, and its VM names a seed or NVRAM that is not there: stop and start it, which makes the VM anew on its disk",
         ),
-        Some(Finding::UnresponsiveGuest(_)) => report(
+        Some(Discrepancy::UnresponsiveGuest(_)) => report(
             "it is active and its VM runs, and its guest has not answered its host for some time: see its serial log, and ask its owner before a reboot",
         ),
-        Some(Finding::GuestGpusFailed(_)) => report(
-            "it is active and its VM runs, and nvidia-smi fails in its guest: see the slot's health and the findings of its node, and ask its owner",
+        Some(Discrepancy::GuestGpusFailed(_)) => report(
+            "it is active and its VM runs, and nvidia-smi fails in its guest: see the slot's health and the discrepancies of its node, and ask its owner",
         ),
-        Some(Finding::UnexpectedShutdown {
+        Some(Discrepancy::UnexpectedShutdown {
             with_host: true, ..
         }) => (
             Verdict::Finish,
             "its VM ended with the host: it is started again",
-            Some(Repair::Finish),
+            Some(Correction::Finish),
         ),
-        Some(Finding::UnexpectedShutdown { .. }) => (
+        Some(Discrepancy::UnexpectedShutdown { .. }) => (
             Verdict::Adopt,
             "its VM shut itself down: it is recorded as stopped",
-            Some(Repair::Adopt),
+            Some(Correction::Adopt),
         ),
     };
     Judged {
         verdict,
         detail,
-        repair,
-        finding,
+        correction,
+        discrepancy,
     }
 }
 
@@ -250,16 +251,16 @@ mod tests {
             unknown,
             gone,
         ] = [1, 2, 3, 4, 5, 6, 7, 8, 9].map(Uuid::from_u128);
-        let active = Standing::Active(VM);
-        let ledger: BTreeMap<Uuid, Standing> = [
+        let active = LedgerState::Active(VM);
+        let ledger: BTreeMap<Uuid, LedgerState> = [
             (well, active),
-            (moving, Standing::Moving),
+            (moving, LedgerState::Moving),
             (off, active),
             (with_host, active),
             (missing, active),
-            (held, Standing::OverHeld),
-            (over, Standing::Over),
-            (gone, Standing::Over),
+            (held, LedgerState::OverHeld),
+            (over, LedgerState::Over),
+            (gone, LedgerState::Over),
         ]
         .into();
         let host = ListHoldsResponse {
@@ -293,18 +294,18 @@ mod tests {
         for (id, one) in &judged {
             assert_eq!(one.detail.is_empty(), *id == well, "{one:?}");
         }
-        let repairs: Vec<_> = judged.values().map(|one| one.repair).collect();
+        let corrections: Vec<_> = judged.values().map(|one| one.correction).collect();
         assert_eq!(
-            repairs,
+            corrections,
             [
                 None,
                 None,
-                Some(Repair::Adopt),
-                Some(Repair::Finish),
-                Some(Repair::Report),
-                Some(Repair::CleanUp),
-                Some(Repair::Report),
-                Some(Repair::Report),
+                Some(Correction::Adopt),
+                Some(Correction::Finish),
+                Some(Correction::Report),
+                Some(Correction::CleanUp),
+                Some(Correction::Report),
+                Some(Correction::Report),
             ]
         );
         // D-80: a guest that does not answer is reported to an operator, and nothing is done to it
@@ -315,55 +316,55 @@ mod tests {
         assert_eq!(
             (
                 of_unresponsive.verdict,
-                of_unresponsive.repair,
-                of_unresponsive.finding
+                of_unresponsive.correction,
+                of_unresponsive.discrepancy
             ),
             (
                 Verdict::Report,
-                Some(Repair::Report),
-                Some(Finding::UnresponsiveGuest(well))
+                Some(Correction::Report),
+                Some(Discrepancy::UnresponsiveGuest(well))
             )
         );
         // of what an active VM has lost, too
-        for (change, finding) in [
+        for (change, discrepancy) in [
             (
                 ListHoldsResponse {
                     holds: vec![],
                     ..host.clone()
                 },
-                Finding::MissingHold(well),
+                Discrepancy::MissingHold(well),
             ),
             (
                 ListHoldsResponse {
                     reservations: vec![],
                     ..host.clone()
                 },
-                Finding::MissingReservation(well),
+                Discrepancy::MissingReservation(well),
             ),
         ] {
             let of_lost = judge(&ledger, &ledger, &change)[&well];
             assert_eq!(
-                (of_lost.verdict, of_lost.finding),
-                (Verdict::Report, Some(finding))
+                (of_lost.verdict, of_lost.discrepancy),
+                (Verdict::Report, Some(discrepancy))
             );
         }
         // what moved while the host was read is nobody's residue
         let before = [(well, active)].into();
-        let after = [(well, Standing::OverHeld)].into();
+        let after = [(well, LedgerState::OverHeld)].into();
         let moved = judge(&before, &after, &host);
         assert_eq!(moved[&well].verdict, Verdict::Finish);
     }
 
     /// D-72
     #[test]
-    fn p5_seeds_and_nvram_are_rows_and_removed_by_a_repair_only_where_nothing_else_is_held() {
+    fn p5_seeds_and_nvram_are_rows_and_removed_by_a_correction_only_where_nothing_else_is_held() {
         let [held, over, unknown, claimed, kept, moving] = [1, 2, 3, 4, 5, 6].map(Uuid::from_u128);
-        let ledger: BTreeMap<Uuid, Standing> = [
-            (held, Standing::OverHeld),
-            (over, Standing::Over),
-            (claimed, Standing::Over),
-            (kept, Standing::Active(VM)),
-            (moving, Standing::Moving),
+        let ledger: BTreeMap<Uuid, LedgerState> = [
+            (held, LedgerState::OverHeld),
+            (over, LedgerState::Over),
+            (claimed, LedgerState::Over),
+            (kept, LedgerState::Active(VM)),
+            (moving, LedgerState::Moving),
         ]
         .into();
         let names = |ids: &[Uuid]| -> Vec<String> { ids.iter().map(|id| vm_name(*id)).collect() };
@@ -376,13 +377,13 @@ mod tests {
             ..ListHoldsResponse::default()
         };
         let judged = judge(&ledger, &ledger, &host);
-        let found = |id| (judged[&id].verdict, judged[&id].repair);
-        assert_eq!(found(held), (Verdict::Undo, Some(Repair::CleanUp)));
-        let leftover = (Verdict::Report, Some(Repair::RemoveLeftovers));
+        let found = |id| (judged[&id].verdict, judged[&id].correction);
+        assert_eq!(found(held), (Verdict::Undo, Some(Correction::CleanUp)));
+        let leftover = (Verdict::Report, Some(Correction::RemoveLeftovers));
         assert_eq!([found(over), found(unknown)], [leftover, leftover]);
         // the host holds a slot for it: its files go with the repair of the slot
-        assert_eq!(found(claimed), (Verdict::Report, Some(Repair::Report)));
-        assert_eq!(found(kept), (Verdict::Report, Some(Repair::Report)));
+        assert_eq!(found(claimed), (Verdict::Report, Some(Correction::Report)));
+        assert_eq!(found(kept), (Verdict::Report, Some(Correction::Report)));
         assert_eq!(found(moving), (Verdict::Finish, None));
         // a VM that is there is no leftover either
         let with_vm = ListHoldsResponse {
@@ -390,6 +391,6 @@ mod tests {
             ..host
         };
         let judged = judge(&ledger, &ledger, &with_vm);
-        assert_eq!(judged[&unknown].repair, Some(Repair::Report));
+        assert_eq!(judged[&unknown].correction, Some(Correction::Report));
     }
 }

@@ -6,26 +6,26 @@ use gpuaas_placement::model::{Slot, SlotStatus};
 use gpuaas_proto::gpuaas::agent::v1::ListHoldsResponse;
 use uuid::Uuid;
 
-use super::residue::{Standing, settled};
+use super::residue::{LedgerState, state_of};
 
 /// What the ledger has of a node, before and after the inspection of its host.
 #[derive(Debug, Clone, Default)]
 pub struct Ledger {
-    pub standings: [BTreeMap<Uuid, Standing>; 2],
+    pub states: [BTreeMap<Uuid, LedgerState>; 2],
     pub slots: [Vec<Slot>; 2],
 }
 
 impl Ledger {
-    /// Where an allocation stands; one that moved meanwhile is moving.
+    /// The state of an allocation; one that moved meanwhile is moving.
     #[must_use]
-    pub fn standing(&self, id: Uuid) -> Standing {
-        let [before, after] = &self.standings;
-        settled(before, after, id)
+    pub fn state(&self, id: Uuid) -> LedgerState {
+        let [before, after] = &self.states;
+        state_of(before, after, id)
     }
 
     /// A slot that has not changed hands meanwhile.
     #[must_use]
-    pub fn settled_slot(&self, id: Uuid) -> Option<&Slot> {
+    pub fn unchanged_slot(&self, id: Uuid) -> Option<&Slot> {
         let [before, after] = &self.slots;
         let found = |slots: &[Slot]| slots.iter().position(|slot| slot.id == id);
         let (was, is) = (&before[found(before)?], &after[found(after)?]);
@@ -41,8 +41,11 @@ pub fn host_holds(ledger: &Ledger, host: &ListHoldsResponse) -> BTreeMap<Uuid, H
     let holds = host.holds.iter().filter_map(|hold| {
         let slot_id: Uuid = hold.slot_id.parse().ok()?;
         let holder: Uuid = hold.allocation_id.parse().ok()?;
-        let is_over = matches!(ledger.standing(holder), Standing::Over | Standing::OverHeld);
-        let slot = ledger.settled_slot(slot_id).filter(|slot| {
+        let is_over = matches!(
+            ledger.state(holder),
+            LedgerState::Over | LedgerState::OverHeld
+        );
+        let slot = ledger.unchanged_slot(slot_id).filter(|slot| {
             let by_repair = holder == slot_id && slot.status == SlotStatus::CleanupBlocked;
             is_over && is_free(slot) && !by_repair
         });

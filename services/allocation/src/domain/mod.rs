@@ -3,6 +3,7 @@
 
 pub mod advice;
 pub mod comparison;
+pub mod discrepancy;
 pub mod fields;
 pub mod host_holds;
 pub mod ingress;

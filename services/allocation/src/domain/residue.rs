@@ -6,6 +6,7 @@ use gpuaas_proto::gpuaas::agent::v1::{DomainState, ListHoldsResponse};
 use gpuaas_proto::gpuaas::common::v1::GuestMetricsState;
 use uuid::Uuid;
 
+use super::discrepancy::Discrepancy;
 use super::names::{allocation_of, port_name};
 
 /// The VM of an active allocation, as the ledger knows it.
@@ -19,7 +20,7 @@ pub struct Vm {
 
 /// The ledger's state of an allocation on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum LedgerState {
     /// Active: it must have a domain.
     Active(Vm),
     /// A workflow is running for it, or about to.
@@ -30,136 +31,8 @@ pub enum Standing {
     Over,
 }
 
-/// One difference.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Finding {
-    /// A domain of an allocation that is over.
-    LeakedDomain(Uuid),
-    /// A DHCP reservation of an allocation that is over.
-    LeakedReservation(Uuid),
-    /// A hold of an allocation for which the ledger holds nothing.
-    LeakedHold(Uuid),
-    /// An active allocation without a domain.
-    MissingDomain(Uuid),
-    /// An active allocation with a domain, whose slots its host does not hold.
-    MissingHold(Uuid),
-    /// An active allocation with a domain, whose address is not reserved on its host.
-    MissingReservation(Uuid),
-    /// A VM that ought to run and is shut off.
-    UnexpectedShutdown {
-        /// The allocation.
-        id: Uuid,
-        /// The boot that ended.
-        boot_id: Option<Uuid>,
-        /// The host was restarted; otherwise the guest shut itself down.
-        with_host: bool,
-    },
-    /// A port on the bridge of an allocation that is over.
-    LeakedPort(Uuid),
-    /// An NVSwitch partition of an allocation that is over.
-    LeakedPartition(Uuid),
-    /// A seed of an allocation that is over.
-    LeakedSeed(Uuid),
-    /// NVRAM of an allocation that is over.
-    LeakedNvram(Uuid),
-    /// A seed of an active allocation: its guest has booted, and the private host key in it is of no use any more.
-    KeptSeed(Uuid),
-    /// A domain of an active allocation that names files which are not there.
-    MissingFiles(Uuid),
-    /// The guest of a VM that runs has not answered its host for some time (D-80).
-    UnresponsiveGuest(Uuid),
-    /// The guest of a VM that runs answers, and its GPUs have not for some time (D-80).
-    GuestGpusFailed(Uuid),
-}
-
 /// Queries without a complete answer after which a guest is not well: a boot or an update takes a few.
 const UNHEALTHY_QUERIES: u32 = 3;
-
-impl Finding {
-    /// Name of the kind, for metric and log.
-    #[must_use]
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::LeakedDomain(_) => "leaked_domain",
-            Self::LeakedReservation(_) => "leaked_reservation",
-            Self::LeakedHold(_) => "leaked_hold",
-            Self::MissingDomain(_) => "missing_domain",
-            Self::MissingHold(_) => "missing_hold",
-            Self::MissingReservation(_) => "missing_reservation",
-            Self::UnexpectedShutdown { .. } => "unexpected_shutdown",
-            Self::LeakedPort(_) => "leaked_port",
-            Self::LeakedPartition(_) => "leaked_partition",
-            Self::LeakedSeed(_) => "leaked_seed",
-            Self::LeakedNvram(_) => "leaked_nvram",
-            Self::KeptSeed(_) => "kept_seed",
-            Self::MissingFiles(_) => "missing_files",
-            Self::UnresponsiveGuest(_) => "unresponsive_guest",
-            Self::GuestGpusFailed(_) => "guest_gpus_failed",
-        }
-    }
-
-    /// It is removed with what the ledger's hold on it allows: domain, NVRAM, seed, reservation, port, partition.
-    #[must_use]
-    pub fn is_removable(&self) -> bool {
-        matches!(
-            self,
-            Self::LeakedDomain(_)
-                | Self::LeakedReservation(_)
-                | Self::LeakedPort(_)
-                | Self::LeakedPartition(_)
-                | Self::LeakedSeed(_)
-                | Self::LeakedNvram(_)
-        )
-    }
-
-    /// It is wrong in a guest: nothing of it is left over.
-    #[must_use]
-    pub fn is_of_guest(&self) -> bool {
-        matches!(self, Self::UnresponsiveGuest(_) | Self::GuestGpusFailed(_))
-    }
-
-    /// The allocation.
-    #[must_use]
-    pub fn allocation_id(&self) -> Uuid {
-        match self {
-            Self::LeakedDomain(id)
-            | Self::LeakedReservation(id)
-            | Self::LeakedHold(id)
-            | Self::MissingDomain(id)
-            | Self::MissingHold(id)
-            | Self::MissingReservation(id)
-            | Self::LeakedPort(id)
-            | Self::LeakedPartition(id)
-            | Self::LeakedSeed(id)
-            | Self::LeakedNvram(id)
-            | Self::KeptSeed(id)
-            | Self::MissingFiles(id)
-            | Self::UnresponsiveGuest(id)
-            | Self::GuestGpusFailed(id)
-            | Self::UnexpectedShutdown { id, .. } => *id,
-        }
-    }
-}
-
-/// All kinds of residue, so that a metric shows zero too.
-pub const KINDS: [&str; 13] = [
-    "leaked_domain",
-    "leaked_reservation",
-    "leaked_hold",
-    "missing_domain",
-    "missing_hold",
-    "missing_reservation",
-    "unexpected_shutdown",
-    "leaked_port",
-    "leaked_partition",
-    "leaked_seed",
-    "leaked_nvram",
-    "kept_seed",
-    "missing_files",
-];
-
-/// Kinds of what is wrong in a guest, which is its owner's and no residue.
-pub const GUEST_KINDS: [&str; 2] = ["unresponsive_guest", "guest_gpus_failed"];
 
 /// States of a domain in a host's report.
 const ON: &str = "running";
@@ -167,28 +40,31 @@ const OFF: &str = "shut off";
 
 /// What the ledger says of an allocation before and after the inspection of its host: one that moved meanwhile is moving.
 #[must_use]
-pub fn settled(
-    before: &BTreeMap<Uuid, Standing>,
-    after: &BTreeMap<Uuid, Standing>,
+pub fn state_of(
+    before: &BTreeMap<Uuid, LedgerState>,
+    after: &BTreeMap<Uuid, LedgerState>,
     id: Uuid,
-) -> Standing {
+) -> LedgerState {
     // an id the ledger has never heard of on this node is as good as over
     let (was, is) = (before.get(&id).copied(), after.get(&id).copied());
-    match (was.unwrap_or(Standing::Over), is.unwrap_or(Standing::Over)) {
+    match (
+        was.unwrap_or(LedgerState::Over),
+        is.unwrap_or(LedgerState::Over),
+    ) {
         (was, is) if was == is => is,
-        _ => Standing::Moving,
+        _ => LedgerState::Moving,
     }
 }
 
-/// Compares the ledger before and after the inspection of the host; what moved meanwhile is no finding.
+/// Compares the ledger before and after the inspection of the host; what moved meanwhile is no discrepancy.
 #[must_use]
 pub fn compare(
-    before: &BTreeMap<Uuid, Standing>,
-    after: &BTreeMap<Uuid, Standing>,
+    before: &BTreeMap<Uuid, LedgerState>,
+    after: &BTreeMap<Uuid, LedgerState>,
     host: &ListHoldsResponse,
-) -> Vec<Finding> {
-    let standing = |id: Uuid| settled(before, after, id);
-    let over = |id: &Uuid| matches!(standing(*id), Standing::Over | Standing::OverHeld);
+) -> Vec<Discrepancy> {
+    let state = |id: Uuid| state_of(before, after, id);
+    let over = |id: &Uuid| matches!(state(*id), LedgerState::Over | LedgerState::OverHeld);
     let domains: BTreeMap<Uuid, &DomainState> = host
         .domains
         .iter()
@@ -207,81 +83,82 @@ pub fn compare(
         .filter_map(|hold| hold.allocation_id.parse().ok())
         .collect();
 
-    let mut findings: Vec<Finding> = domains
+    let mut discrepancies: Vec<Discrepancy> = domains
         .keys()
         .copied()
         .filter(over)
-        .map(Finding::LeakedDomain)
+        .map(Discrepancy::LeakedDomain)
         .collect();
-    findings.extend(
+    discrepancies.extend(
         reservations
             .iter()
             .copied()
             .filter(over)
-            .map(Finding::LeakedReservation),
+            .map(Discrepancy::LeakedReservation),
     );
-    findings.extend(
+    discrepancies.extend(
         holds
             .iter()
             .copied()
-            .filter(|id| standing(*id) == Standing::Over)
-            .map(Finding::LeakedHold),
+            .filter(|id| state(*id) == LedgerState::Over)
+            .map(Discrepancy::LeakedHold),
     );
-    findings.extend(after.keys().filter_map(|&id| {
-        let Standing::Active(vm) = standing(id) else {
+    discrepancies.extend(after.keys().filter_map(|&id| {
+        let LedgerState::Active(vm) = state(id) else {
             return None;
         };
         let Some(domain) = domains.get(&id) else {
-            return Some(Finding::MissingDomain(id));
+            return Some(Discrepancy::MissingDomain(id));
         };
         let unexpected_shutdown = vm.running && domain.state == OFF && domain.left_state == ON;
-        unexpected_shutdown.then_some(Finding::UnexpectedShutdown {
+        unexpected_shutdown.then_some(Discrepancy::UnexpectedShutdown {
             id,
             boot_id: vm.boot_id,
             with_host: domain.host_restarted,
         })
     }));
-    let is_active = |id: &Uuid| matches!(standing(*id), Standing::Active(_));
+    let is_active = |id: &Uuid| matches!(state(*id), LedgerState::Active(_));
     let actives = domains.keys().copied().filter(is_active);
-    findings.extend(actives.flat_map(|id| {
-        let hold = (!holds.contains(&id)).then_some(Finding::MissingHold(id));
-        let reservation = (!reservations.contains(&id)).then_some(Finding::MissingReservation(id));
+    discrepancies.extend(actives.flat_map(|id| {
+        let hold = (!holds.contains(&id)).then_some(Discrepancy::MissingHold(id));
+        let reservation =
+            (!reservations.contains(&id)).then_some(Discrepancy::MissingReservation(id));
         hold.into_iter().chain(reservation)
     }));
     let known = before.keys().chain(after.keys()).copied();
     let has_port = |id: &Uuid| host.ports.contains(&port_name(*id));
     let with_port: BTreeSet<Uuid> = known.filter(has_port).filter(over).collect();
-    findings.extend(with_port.into_iter().map(Finding::LeakedPort));
+    discrepancies.extend(with_port.into_iter().map(Discrepancy::LeakedPort));
     let leaked_partitions = of_vms(&host.partitions).into_iter().filter(over);
-    findings.extend(leaked_partitions.map(Finding::LeakedPartition));
+    discrepancies.extend(leaked_partitions.map(Discrepancy::LeakedPartition));
     let leaked_seeds = seeds.iter().copied().filter(over);
-    findings.extend(leaked_seeds.map(Finding::LeakedSeed));
+    discrepancies.extend(leaked_seeds.map(Discrepancy::LeakedSeed));
     let leaked_nvram = of_vms(&host.nvram).into_iter().filter(over);
-    findings.extend(leaked_nvram.map(Finding::LeakedNvram));
+    discrepancies.extend(leaked_nvram.map(Discrepancy::LeakedNvram));
     let kept_seeds = seeds.iter().copied().filter(is_active);
-    findings.extend(kept_seeds.map(Finding::KeptSeed));
+    discrepancies.extend(kept_seeds.map(Discrepancy::KeptSeed));
     let misses = domains
         .iter()
         .filter(|(_, domain)| !domain.missing_files.is_empty());
     let misses = misses.map(|(id, _)| *id).filter(is_active);
-    findings.extend(misses.map(Finding::MissingFiles));
-    findings.extend(domains.iter().filter_map(|(&id, domain)| {
-        let runs = matches!(standing(id), Standing::Active(vm) if vm.running);
-        guest_finding(id, domain).filter(|_| runs)
+    discrepancies.extend(misses.map(Discrepancy::MissingFiles));
+    discrepancies.extend(domains.iter().filter_map(|(&id, domain)| {
+        let runs = matches!(state(id), LedgerState::Active(vm) if vm.running);
+        guest_discrepancy(id, domain).filter(|_| runs)
     }));
-    findings
+    discrepancies
 }
 
 /// What is wrong with the guest of a VM that runs; nothing of one that its host does not query.
-fn guest_finding(id: Uuid, domain: &DomainState) -> Option<Finding> {
+fn guest_discrepancy(id: Uuid, domain: &DomainState) -> Option<Discrepancy> {
     if domain.state != ON || domain.guest_unwell_queries < UNHEALTHY_QUERIES {
         return None;
     }
     match domain.guest_state() {
         GuestMetricsState::NoLogin | GuestMetricsState::TooSlow | GuestMetricsState::Malformed => {
-            Some(Finding::UnresponsiveGuest(id))
+            Some(Discrepancy::UnresponsiveGuest(id))
         }
-        GuestMetricsState::GpuToolFailed => Some(Finding::GuestGpusFailed(id)),
+        GuestMetricsState::GpuToolFailed => Some(Discrepancy::GuestGpusFailed(id)),
         GuestMetricsState::Unspecified
         | GuestMetricsState::Complete
         | GuestMetricsState::NoGpuTool
@@ -292,6 +169,7 @@ fn guest_finding(id: Uuid, domain: &DomainState) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::discrepancy::{GUEST_KINDS, KINDS};
     use crate::domain::names::vm_name;
     use gpuaas_proto::gpuaas::agent::v1::Hold;
 
@@ -326,11 +204,11 @@ mod tests {
     #[test]
     fn d_82_ports_partitions_seeds_and_nvram_that_are_left_over_or_missing_are_found_and_named() {
         let [active, moving, blocked, over, unknown] = [1, 2, 3, 4, 5].map(Uuid::from_u128);
-        let ledger: BTreeMap<Uuid, Standing> = [
-            (active, Standing::Active(VM)),
-            (moving, Standing::Moving),
-            (blocked, Standing::OverHeld),
-            (over, Standing::Over),
+        let ledger: BTreeMap<Uuid, LedgerState> = [
+            (active, LedgerState::Active(VM)),
+            (moving, LedgerState::Moving),
+            (blocked, LedgerState::OverHeld),
+            (over, LedgerState::Over),
         ]
         .into();
         let names = |ids: &[Uuid]| -> Vec<String> { ids.iter().map(|id| vm_name(*id)).collect() };
@@ -350,7 +228,7 @@ mod tests {
             ports: vec![port_name(active), port_name(over), port_name(unknown)],
             ..host(&[active, moving], &[active], &[active])
         };
-        // also of one that is worked on, which is nobody's finding
+        // also of one that is worked on, which is no discrepancy
         for domain in &mut residue.domains {
             domain.missing_files = vec!["nvram".into()];
         }
@@ -358,16 +236,16 @@ mod tests {
         assert_eq!(
             found,
             [
-                Finding::LeakedPort(over),
-                Finding::LeakedPartition(blocked),
-                Finding::LeakedSeed(over),
-                Finding::LeakedNvram(blocked),
-                Finding::LeakedNvram(unknown),
-                Finding::KeptSeed(active),
-                Finding::MissingFiles(active),
+                Discrepancy::LeakedPort(over),
+                Discrepancy::LeakedPartition(blocked),
+                Discrepancy::LeakedSeed(over),
+                Discrepancy::LeakedNvram(blocked),
+                Discrepancy::LeakedNvram(unknown),
+                Discrepancy::KeptSeed(active),
+                Discrepancy::MissingFiles(active),
             ]
         );
-        let kinds: BTreeSet<&str> = found.iter().map(Finding::kind).collect();
+        let kinds: BTreeSet<&str> = found.iter().map(Discrepancy::kind).collect();
         assert!(kinds.iter().all(|kind| KINDS.contains(kind)), "{kinds:?}");
     }
 
@@ -375,8 +253,8 @@ mod tests {
     fn d_80_a_guest_that_stays_silent_or_whose_gpus_fail_is_found_and_one_that_just_boots_is_not() {
         use GuestMetricsState as State;
         let id = Uuid::from_u128(1);
-        let found = |standing, domain: &str, state: State, unwell| {
-            let ledger = [(id, standing)].into();
+        let found = |of_ledger, domain: &str, state: State, unwell| {
+            let ledger = [(id, of_ledger)].into();
             let mut host = host(&[id], &[id], &[id]);
             host.domains[0].state = domain.into();
             host.domains[0].guest_state = state.into();
@@ -389,11 +267,11 @@ mod tests {
             );
             found
         };
-        let active = Standing::Active(VM);
+        let active = LedgerState::Active(VM);
         for state in [State::NoLogin, State::TooSlow, State::Malformed] {
             assert_eq!(
                 found(active, ON, state, UNHEALTHY_QUERIES),
-                [Finding::UnresponsiveGuest(id)],
+                [Discrepancy::UnresponsiveGuest(id)],
                 "{state:?}"
             );
             assert_eq!(
@@ -403,7 +281,7 @@ mod tests {
             );
         }
         let failed = found(active, ON, State::GpuToolFailed, UNHEALTHY_QUERIES);
-        assert_eq!(failed, [Finding::GuestGpusFailed(id)]);
+        assert_eq!(failed, [Discrepancy::GuestGpusFailed(id)]);
         for state in [
             State::Unspecified,
             State::Complete,
@@ -413,14 +291,14 @@ mod tests {
             assert_eq!(found(active, ON, state, UNHEALTHY_QUERIES), [], "{state:?}");
         }
         // of one that nobody expects to run, or that somebody works on, nothing follows
-        let stopped = Standing::Active(Vm {
+        let stopped = LedgerState::Active(Vm {
             running: false,
             ..VM
         });
         assert_eq!(found(stopped, ON, State::NoLogin, UNHEALTHY_QUERIES), []);
         assert_eq!(found(active, OFF, State::NoLogin, UNHEALTHY_QUERIES), []);
         assert_eq!(
-            found(Standing::Moving, ON, State::NoLogin, UNHEALTHY_QUERIES),
+            found(LedgerState::Moving, ON, State::NoLogin, UNHEALTHY_QUERIES),
             []
         );
     }
@@ -429,11 +307,11 @@ mod tests {
     #[test]
     fn differences_are_found_and_named() {
         let [active, moving, blocked, over, unknown] = [1, 2, 3, 4, 5].map(Uuid::from_u128);
-        let ledger: BTreeMap<Uuid, Standing> = [
-            (active, Standing::Active(VM)),
-            (moving, Standing::Moving),
-            (blocked, Standing::OverHeld),
-            (over, Standing::Over),
+        let ledger: BTreeMap<Uuid, LedgerState> = [
+            (active, LedgerState::Active(VM)),
+            (moving, LedgerState::Moving),
+            (blocked, LedgerState::OverHeld),
+            (over, LedgerState::Over),
         ]
         .into();
         let all_well = host(&[active, moving], &[active], &[active, moving, blocked]);
@@ -442,20 +320,20 @@ mod tests {
         assert_eq!(
             compare(&ledger, &ledger, &lost),
             [
-                Finding::MissingHold(active),
-                Finding::MissingReservation(active)
+                Discrepancy::MissingHold(active),
+                Discrepancy::MissingReservation(active)
             ]
         );
         let residue = host(&[moving, blocked, over, unknown], &[over], &[over]);
         assert_eq!(
             compare(&ledger, &ledger, &residue),
             [
-                Finding::LeakedDomain(blocked),
-                Finding::LeakedDomain(over),
-                Finding::LeakedDomain(unknown),
-                Finding::LeakedReservation(over),
-                Finding::LeakedHold(over),
-                Finding::MissingDomain(active),
+                Discrepancy::LeakedDomain(blocked),
+                Discrepancy::LeakedDomain(over),
+                Discrepancy::LeakedDomain(unknown),
+                Discrepancy::LeakedReservation(over),
+                Discrepancy::LeakedHold(over),
+                Discrepancy::MissingDomain(active),
             ]
         );
     }
@@ -468,11 +346,11 @@ mod tests {
             said.domains[0].state = state.into();
             said.domains[0].left_state = left.into();
             said.domains[0].host_restarted = host_restarted;
-            let ledger = [(id, Standing::Active(vm))].into();
+            let ledger = [(id, LedgerState::Active(vm))].into();
             compare(&ledger, &ledger, &said)
         };
         let unexpected_shutdown = |with_host| {
-            [Finding::UnexpectedShutdown {
+            [Discrepancy::UnexpectedShutdown {
                 id,
                 boot_id: VM.boot_id,
                 with_host,
@@ -494,8 +372,8 @@ mod tests {
     fn what_moved_meanwhile_is_no_finding() {
         let id = Uuid::from_u128(1);
         let (active, over): (BTreeMap<_, _>, BTreeMap<_, _>) = (
-            [(id, Standing::Active(VM))].into(),
-            [(id, Standing::Over)].into(),
+            [(id, LedgerState::Active(VM))].into(),
+            [(id, LedgerState::Over)].into(),
         );
         assert_eq!(compare(&active, &over, &host(&[id], &[], &[])), []);
         assert_eq!(compare(&over, &active, &host(&[], &[], &[])), []);

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use gpuaas_common::Error;
 use gpuaas_placement::claims;
 use gpuaas_placement::model::Allocation;
-use gpuaas_placement::queue::{self, Standing};
+use gpuaas_placement::queue::{self, QueuePosition};
 use jiff_sqlx::Timestamp;
 use serde_json::Value;
 use sqlx::PgConnection;
@@ -20,7 +20,7 @@ pub struct Now {
     /// What runs for it.
     pub progress: Option<Progress>,
     /// Its queue position, while it is queued.
-    pub standing: Option<Standing>,
+    pub queue_position: Option<QueuePosition>,
     /// Its host was installed anew since it was placed there.
     pub host_replaced: bool,
     /// What its VM has, once slots are claimed for it.
@@ -50,7 +50,7 @@ pub async fn now(
 ) -> Result<HashMap<Uuid, Now>, Error> {
     let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
     let mut progress = progress(conn, &ids).await?;
-    let mut standing = queue::standing(conn, rows).await?;
+    let mut positions = queue::positions(conn, rows).await?;
     let mut resources = resources(conn, &ids).await?;
     let mut replaced = HashSet::new();
     for row in rows.iter().filter(|row| row.host_lost_since.is_some()) {
@@ -60,7 +60,7 @@ pub async fn now(
     }
     let of = |id: &Uuid| Now {
         progress: progress.remove(id),
-        standing: standing.remove(id),
+        queue_position: positions.remove(id),
         host_replaced: replaced.contains(id),
         resources: resources.remove(id),
     };

@@ -24,10 +24,9 @@ use gpuaas_proto::gpuaas::common::v1::ChangeKind;
 use sqlx::pool::PoolConnection;
 use sqlx::{PgConnection, Postgres};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::api::convert;
+use crate::convert;
 use crate::store::read::Now;
 use crate::workflow::Deps;
 
@@ -105,11 +104,6 @@ impl Watching {
             conn: self.deps.pool.acquire().await?,
             _permit: permit,
         })
-    }
-
-    /// Reads the log until `shutdown`.
-    pub async fn read_on(&self, shutdown: CancellationToken) {
-        reader::run(self, shutdown).await;
     }
 
     fn heartbeat(&self) -> Duration {

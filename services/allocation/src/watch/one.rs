@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{Key, Watching, Woken, change, endure, expired, has_ended, wait};
-use crate::api::convert;
-use crate::api::owned::owned;
+use crate::convert;
+use crate::store::owned::owned;
 use crate::store::read::{self, Now};
 
 /// Entries read in one go.

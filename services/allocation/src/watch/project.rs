@@ -104,7 +104,7 @@ impl Follower {
             match wait(&mut self.subscription, self.watching.heartbeat()).await {
                 Woken::Notified => self.heard = Instant::now(),
                 Woken::Timeout => {
-                    // in this order: an event that is stamped after the position was read notifies
+                    // in this order: an event that is sequenced after the position was read notifies
                     let notified_to = self.watching.notified_to.load(Ordering::SeqCst);
                     if !self.subscription.is_notified() {
                         self.position = self.position.max(notified_to);

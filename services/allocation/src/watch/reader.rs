@@ -21,19 +21,19 @@ struct Place {
     timelines: HashMap<Uuid, i64>,
 }
 
-/// Reads until `shutdown`. Without streams it reads nothing.
-pub async fn run(watching: &Watching, shutdown: CancellationToken) {
-    let waiter = watching.deps.wake.subscribe(events::TOPIC);
-    let mut place = Place::default();
-    while !shutdown.is_cancelled() {
-        if watching.notifier.is_empty() {
-            place = Place::default();
-        } else if let Err(error) = read_log(watching, &mut place).await {
-            tracing::warn!("wait to read events for watches: {}", error.chain());
+impl Watching {
+    /// Reads the log until `shutdown`. Without streams it reads nothing.
+    pub async fn read_on(&self, shutdown: CancellationToken) {
+        let waiter = self.deps.wake.subscribe(events::TOPIC);
+        let mut place = Place::default();
+        while !shutdown.is_cancelled() {
+            if self.notifier.is_empty() {
+                place = Place::default();
+            } else if let Err(error) = read_log(self, &mut place).await {
+                tracing::warn!("wait to read events for watches: {}", error.chain());
+            }
+            shutdown.run_until_cancelled(waiter.wait(self.poll())).await;
         }
-        shutdown
-            .run_until_cancelled(waiter.wait(watching.poll()))
-            .await;
     }
 }
 

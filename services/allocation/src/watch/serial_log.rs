@@ -18,7 +18,7 @@ use tonic::{Code, Status, Streaming};
 use uuid::Uuid;
 
 use super::{Watching, expired};
-use crate::api::owned::owned;
+use crate::store::owned::owned;
 
 /// Longest time until a host has opened a log.
 const OPEN: Duration = Duration::from_secs(30);

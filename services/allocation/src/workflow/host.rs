@@ -8,9 +8,9 @@ use gpuaas_placement::{networks, nodes};
 use gpuaas_proto::gpuaas::agent::v1::node_scheduler_client::NodeSchedulerClient;
 use gpuaas_proto::gpuaas::agent::v1::virtual_machines_client::VirtualMachinesClient;
 use gpuaas_proto::gpuaas::agent::v1::{
-    AcquireLeaseRequest, AcquireLeaseResponse, LeasePurpose, ListHoldsRequest, ListHoldsResponse,
-    NetworkGroup, ReleaseLeaseRequest, RemoveLeftoversRequest, RenewLeaseRequest,
-    SetIngressRequest, SetNetworkGroupRequest,
+    AcquireLeaseRequest, AcquireLeaseResponse, DeactivatePartitionRequest, LeasePurpose,
+    ListHoldsRequest, ListHoldsResponse, NetworkGroup, ReleaseLeaseRequest, RemoveLeftoversRequest,
+    RenewLeaseRequest, SetIngressRequest, SetNetworkGroupRequest,
 };
 use tonic::Code;
 use uuid::Uuid;
@@ -175,6 +175,18 @@ impl Host {
             .await
             .map_err(Error::from)?;
         Ok(removed.into_inner().removed)
+    }
+
+    /// Has an NVSwitch partition deactivated that is of nobody; the host refuses what is claimed.
+    ///
+    /// # Errors
+    /// The host's refusal; it does not answer.
+    pub async fn deactivate_partition(&self, partition_id: u32) -> Result<(), Error> {
+        let mut request = tonic::Request::new(DeactivatePartitionRequest { partition_id });
+        request.set_timeout(CALL);
+        let mut leases = self.leases.clone();
+        let done = leases.deactivate_partition(request).await;
+        done.map(drop).map_err(Error::from)
     }
 
     /// What the host holds.

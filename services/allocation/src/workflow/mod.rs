@@ -25,6 +25,7 @@ pub mod kill;
 mod lease;
 mod operation;
 mod power;
+mod power_outcome;
 mod proof;
 mod provision;
 mod release;

@@ -83,7 +83,7 @@ async fn next_id(work: &Work, step: &str, task_type: TaskType) -> Result<Uuid, S
 ///
 /// # Errors
 /// Retryable while it runs, and while the host does not answer.
-pub async fn settled(
+pub async fn ensure_ended(
     work: &Work,
     host: &Host,
     step: &str,

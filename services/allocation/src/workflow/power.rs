@@ -13,9 +13,7 @@ use gpuaas_placement::node_tasks::TaskType;
 use gpuaas_placement::power::{self, Action};
 use gpuaas_placement::timeline::{self, State};
 use gpuaas_placement::{Scope, allocations};
-use gpuaas_proto::gpuaas::agent::v1::{
-    FailureClass, HostOperation, LeasePurpose, OperationState, PowerRequest,
-};
+use gpuaas_proto::gpuaas::agent::v1::{FailureClass, LeasePurpose, OperationState, PowerRequest};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
@@ -24,17 +22,17 @@ use uuid::Uuid;
 use super::failure::StepError;
 use super::host::Host;
 use super::lease;
-use super::operation::{Order, drive, output, settled};
+use super::operation::{Order, drive, ensure_ended, output};
+use super::power_outcome::{
+    again, failure_message, host_keys, is_same_boot, power_before, power_of, proven,
+};
 use super::provision::image_ref;
 use super::subject::{self, ledger};
 use super::table::{Definition, Effect, OnFailure, Step, StepResult};
 use super::work::Work;
-use crate::domain::advice::explain;
 use crate::domain::names::vm_name;
 use crate::store::workflow_rows;
 
-/// How often a host is called before its failure counts as an answer.
-const ATTEMPTS: i64 = 3;
 /// Own steps around the host operation that a user sees.
 const AROUND: (u32, u32) = (1, 0);
 
@@ -261,50 +259,6 @@ fn change(work: &Work) -> BoxFuture<'_, StepResult> {
 /// Steps of a rescue that are not tried again: before the one the VM still runs, after the other its owner may be logged in.
 const ONCE: [&str; 2] = ["verify_image", "detach_seed"];
 
-/// A hypervisor that failed, a host that restarted meanwhile, or one of whose parts is being started again, is called again: the VM
-/// is off by then, and there is no other host for it. A guest that does not answer is not.
-fn again(failed: StepError, tried: i64) -> StepError {
-    match failed {
-        StepError::Fail(failure)
-            if matches!(
-                failure.reason.as_str(),
-                "HYPERVISOR_FAILED" | "HOST_NOT_READY" | "LEASE_EXPIRED"
-            ) && tried < ATTEMPTS =>
-        {
-            StepError::Retry {
-                reason: failure.reason,
-                message: failure.message,
-            }
-        }
-        other => other,
-    }
-}
-
-/// A start is proven by the boot id of a guest that was logged in to, and it is another than before.
-fn proven(
-    action: Action,
-    operation: &HostOperation,
-    before: Option<Uuid>,
-) -> Result<Option<Uuid>, StepError> {
-    if action == Action::Stop {
-        return Ok(None);
-    }
-    let result = operation.power_result.clone().unwrap_or_default();
-    match result.boot_id.parse::<Uuid>() {
-        Ok(now) if before != Some(now) => Ok(Some(now)),
-        Ok(_) => Err(StepError::fail(
-            ErrorReason::HypervisorFailed,
-            "the guest is still at the boot it was at before",
-            FailureClass::Host,
-        )),
-        Err(_) => Err(StepError::fail(
-            ErrorReason::GuestNoLogin,
-            "the host reported success without a boot id",
-            FailureClass::Guest,
-        )),
-    }
-}
-
 /// Queries the power state of the VM, once the host has ended its operation.
 fn observe(work: &Work) -> BoxFuture<'_, StepResult> {
     Box::pin(async move {
@@ -312,7 +266,7 @@ fn observe(work: &Work) -> BoxFuture<'_, StepResult> {
         let id = work.allocation_id()?;
         let (_, subject) = subject::of_allocation(work).await?;
         let host = Host::of_subject(&work.deps, &subject)?;
-        settled(work, &host, action.as_str(), task_type(action)).await?;
+        ensure_ended(work, &host, action.as_str(), task_type(action)).await?;
         let name = vm_name(id);
         let domains = host.holds().await?.domains;
         let domain = domains.iter().find(|domain| domain.name == name);
@@ -324,15 +278,6 @@ fn observe(work: &Work) -> BoxFuture<'_, StepResult> {
             "power": power_of(state, is_rescued), "domain": state, "ssh_host_keys": keys,
         }))
     })
-}
-
-/// A VM that is paused has its disk open: it is stopped only when it is off or gone.
-fn power_of(domain: Option<&str>, is_rescued: bool) -> &'static str {
-    match domain {
-        None | Some("shut off") => "stopped",
-        Some(_) if is_rescued => "rescued",
-        Some(_) => "running",
-    }
 }
 
 fn record_outcome<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, StepResult> {
@@ -385,30 +330,6 @@ async fn with_keys(
     Ok(rescue)
 }
 
-fn host_keys(of: Option<&Value>) -> Vec<String> {
-    let keys = of.and_then(|of| of["ssh_host_keys"].as_array());
-    let keys = keys.into_iter().flatten().filter_map(Value::as_str);
-    keys.map(str::to_owned).collect()
-}
-
-/// Whether a VM that was observed in this power after a failed change is at the boot it was at: it was not stopped. A rescue
-/// never starts the VM's own disk, and its end never the rescue's.
-fn is_same_boot(action: Action, seen: &str) -> bool {
-    matches!(
-        (action, seen),
-        (Action::Stop, _) | (Action::Rescue, "running") | (Action::Unrescue, "rescued")
-    )
-}
-
-/// Power before the change, which its host was not called for.
-fn power_before(action: Action, rescue: Option<&Rescue>) -> String {
-    match (action, rescue) {
-        (Action::Stop, Some(_)) => "rescued".to_owned(),
-        (Action::Rescue, Some(rescue)) => rescue.from.clone(),
-        _ => action.powers().0.to_owned(),
-    }
-}
-
 fn record_failure<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, StepResult> {
     Box::pin(async move {
         let action = action(work)?;
@@ -435,107 +356,4 @@ fn record_failure<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'
         timeline::append(conn, id, power, State::Failed, &message).await?;
         Ok(json!({}))
     })
-}
-
-fn failure_message(action: Action, reason: &str, power: &str) -> String {
-    let verb = action.as_str();
-    if reason == "HOST_REPLACED" {
-        return "The VM is gone: its host was installed anew. Release the allocation; billing continues until then.".to_owned();
-    }
-    if reason == "GUEST_NO_LOGIN" && power != "stopped" {
-        return format!(
-            "The {verb} is not verified: the VM is running, but no login succeeded within the boot timeout of its image."
-        );
-    }
-    let is = match power {
-        "running" => "The VM runs",
-        "rescued" => "The VM runs from the rescue image",
-        _ => "The VM is off",
-    };
-    format!(
-        "The {verb} failed. {} {is}; billing continues, and you can try again.",
-        explain(reason, None).message
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use gpuaas_placement::model::Image;
-    use gpuaas_proto::gpuaas::agent::v1::PowerResult;
-
-    const BEFORE: Uuid = Uuid::from_u128(1);
-
-    #[test]
-    fn a_start_is_proven_by_another_boot_id() {
-        let judged = |action, boot_id: &str| {
-            let operation = HostOperation {
-                power_result: Some(PowerResult {
-                    boot_id: boot_id.to_owned(),
-                    ssh_host_keys: Vec::new(),
-                }),
-                ..HostOperation::default()
-            };
-            match proven(action, &operation, Some(BEFORE)) {
-                Ok(boot_id) => Ok(boot_id),
-                Err(StepError::Fail(failure)) => Err(failure.reason),
-                Err(other) => Err(format!("{other:?}")),
-            }
-        };
-        let now = Uuid::from_u128(2);
-        assert_eq!(judged(Action::Start, &now.to_string()), Ok(Some(now)));
-        assert_eq!(judged(Action::Reboot, &now.to_string()), Ok(Some(now)));
-        assert_eq!(judged(Action::Stop, ""), Ok(None));
-        let same = judged(Action::Reboot, &BEFORE.to_string());
-        assert_eq!(same, Err("HYPERVISOR_FAILED".to_owned()));
-        for boot_id in ["", "nonsense"] {
-            let none = judged(Action::Start, boot_id);
-            assert_eq!(none, Err("GUEST_NO_LOGIN".to_owned()));
-        }
-    }
-
-    #[test]
-    fn what_the_host_shows_decides_the_power() {
-        for (domain, power) in [
-            (None, "stopped"),
-            (Some("shut off"), "stopped"),
-            (Some("running"), "running"),
-            (Some("paused"), "running"),
-        ] {
-            assert_eq!(power_of(domain, false), power, "{domain:?}");
-        }
-        assert_eq!(power_of(Some("running"), true), "rescued");
-        assert_eq!(power_of(Some("shut off"), true), "stopped");
-    }
-
-    #[test]
-    fn a_change_that_never_reached_its_host_leaves_the_power_as_it_was() {
-        let rescue = |from: &str| Rescue {
-            image: Image::default(),
-            from: from.to_owned(),
-            ssh_host_keys: Vec::new(),
-        };
-        for (action, rescue, before) in [
-            (Action::Stop, None, "running"),
-            (Action::Stop, Some(rescue("stopped")), "rescued"),
-            (Action::Start, None, "stopped"),
-            (Action::Rescue, Some(rescue("stopped")), "stopped"),
-            (Action::Rescue, Some(rescue("running")), "running"),
-            (Action::Unrescue, Some(rescue("running")), "rescued"),
-        ] {
-            assert_eq!(power_before(action, rescue.as_ref()), before, "{action:?}");
-        }
-    }
-
-    #[test]
-    fn a_guest_that_does_not_answer_is_not_started_again_and_again() {
-        let failed = |reason| StepError::fail(reason, "m", FailureClass::Host);
-        let retried =
-            |reason, tried| matches!(again(failed(reason), tried), StepError::Retry { .. });
-        assert!(retried(ErrorReason::HypervisorFailed, 1));
-        assert!(retried(ErrorReason::HostNotReady, 2));
-        assert!(!retried(ErrorReason::HypervisorFailed, ATTEMPTS));
-        assert!(!retried(ErrorReason::GuestNoLogin, 1));
-        assert!(!retried(ErrorReason::DiskUnsafe, 1));
-    }
 }

@@ -182,7 +182,7 @@ async fn c_36_events_are_read_in_order_without_gaps_by_those_who_may() {
     platform.world.until_state(uuid, "active").await;
     platform.release(&id, "key-2").await.expect("accepted");
     platform.world.until_state(uuid, "released").await;
-    platform.world.until("stamped", "SELECT $1::uuid IS NOT NULL AND NOT EXISTS (SELECT FROM outbox WHERE position IS NULL)", uuid).await;
+    platform.world.until("sequenced", "SELECT $1::uuid IS NOT NULL AND NOT EXISTS (SELECT FROM outbox WHERE position IS NULL)", uuid).await;
     let channel = platform
         .world
         .context("billing", "billing", port())

@@ -131,7 +131,7 @@ impl Platform {
         let report = audit::ledger(&mut conn).await.expect("an audit");
         assert_eq!(
             report.broken().collect::<Vec<_>>(),
-            Vec::<&audit::Finding>::new()
+            Vec::<&audit::InvariantCheck>::new()
         );
     }
 }

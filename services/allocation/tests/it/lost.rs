@@ -49,7 +49,7 @@ async fn sound(world: &World) {
     let report = audit::ledger(&mut conn).await.expect("an audit");
     assert_eq!(
         report.broken().collect::<Vec<_>>(),
-        Vec::<&audit::Finding>::new()
+        Vec::<&audit::InvariantCheck>::new()
     );
 }
 

@@ -4,8 +4,8 @@ use crate::board::Board;
 use crate::expect::timeline;
 use crate::world::{self, World};
 use gpuaas_allocation::Config;
+use gpuaas_allocation::domain::discrepancy::Discrepancy;
 use gpuaas_allocation::domain::names::vm_name;
-use gpuaas_allocation::domain::residue::Finding;
 use gpuaas_allocation::reconcile::{self, Round};
 use gpuaas_allocation::store::{residue, visits};
 use gpuaas_common::CancellationToken;
@@ -15,11 +15,11 @@ use gpuaas_proto::gpuaas::agent::v1::FailureClass;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
-/// Compares the node with the ledger once, and expects these findings.
-async fn expect(world: &World, findings: &[Finding]) {
+/// Compares the node with the ledger once, and expects these discrepancies.
+async fn expect(world: &World, discrepancies: &[Discrepancy]) {
     let deps = world.deps(world.pool.clone(), World::config());
     let found = reconcile::node(&deps, world.node_id).await;
-    assert_eq!(found.expect("compared"), findings);
+    assert_eq!(found.expect("compared"), discrepancies);
 }
 
 /// D-82
@@ -43,7 +43,10 @@ async fn p5_residue_of_a_failed_allocation_is_found_and_removed() {
     // the host comes back from somewhere with what had been removed
     world.host.leak_domain(&vm_name(id)).await;
     world.host.leak_reservation(&vm_name(id));
-    let residue = [Finding::LeakedDomain(id), Finding::LeakedReservation(id)];
+    let residue = [
+        Discrepancy::LeakedDomain(id),
+        Discrepancy::LeakedReservation(id),
+    ];
     expect(&world, &residue).await;
     world.until_idle(id).await;
     world.host_is_clean(true, "cleaned up").await;
@@ -65,12 +68,15 @@ async fn p5_what_is_missing_or_nobodys_is_reported_and_left_alone() {
     world.until_idle(id).await;
     expect(&world, &[]).await;
     world.host.lose_reservation(&vm_name(id));
-    expect(&world, &[Finding::MissingReservation(id)]).await;
+    expect(&world, &[Discrepancy::MissingReservation(id)]).await;
     let unknown = Uuid::now_v7();
     world.host.lose_domain(&vm_name(id)).await;
     world.host.leak_domain(&vm_name(unknown)).await;
     world.host.leak_domain("somebody-elses").await;
-    let unclear = [Finding::LeakedDomain(unknown), Finding::MissingDomain(id)];
+    let unclear = [
+        Discrepancy::LeakedDomain(unknown),
+        Discrepancy::MissingDomain(id),
+    ];
     expect(&world, &unclear).await;
     let started: i64 = sqlx::query_scalar("SELECT count(*) FROM workflows WHERE kind = 'clean_up'")
         .fetch_one(&world.pool)
@@ -94,7 +100,7 @@ async fn p5_a_vm_that_shut_down_by_itself_is_said_to_be_stopped_and_started_agai
     let hypervisor = world.host.hypervisor();
     hypervisor.shutdown(&vm).await.expect("libvirt");
     let unexpected_shutdown = |boot_id, with_host| {
-        [Finding::UnexpectedShutdown {
+        [Discrepancy::UnexpectedShutdown {
             id,
             boot_id,
             with_host,

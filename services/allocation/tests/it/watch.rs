@@ -200,7 +200,7 @@ async fn p8_a_resumed_watch_gets_what_happened_meanwhile() {
     until_known(&mut last, &mut stream).await;
 }
 
-/// The stamper may be behind the ledger: what was not told by then comes after.
+/// The sequencer may be behind the ledger: what was not told by then comes after.
 async fn until_known(
     last: &mut BTreeMap<(String, pb::AllocationState), ChangeKind>,
     stream: &mut Streaming<pb::WatchAllocationsResponse>,

@@ -67,7 +67,7 @@ async fn p8_a_new_stream_never_tells_an_older_state_after_a_newer_one() {
     platform.world.until_idle(id).await;
     let all_told =
         "SELECT NOT EXISTS (SELECT FROM outbox WHERE position IS NULL AND $1::uuid IS NOT NULL)";
-    platform.world.until("stamped", all_told, id).await;
+    platform.world.until("sequenced", all_told, id).await;
     // others that are newer, so that it is told of last
     run(
         &platform,

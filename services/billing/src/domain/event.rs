@@ -6,8 +6,8 @@ use prost_types::{Struct, Value};
 use serde::Deserialize;
 use uuid::Uuid;
 
+use super::inconsistency::Inconsistency;
 use super::money::{Currency, Price};
-use super::usage::Inconsistency;
 
 /// A ledger event as billing sees it.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,9 +5,10 @@ use gpuaas_proto::gpuaas::internal::events::v1::Event;
 use sqlx::{Connection as _, PgConnection, PgPool};
 use uuid::Uuid;
 
-use crate::HostLost;
+use crate::config::HostLost;
 use crate::domain::event::{self, Change, LedgerEvent};
-use crate::domain::usage::{self, Effect, EventOrder, Inconsistency, Recorded};
+use crate::domain::inconsistency::Inconsistency;
+use crate::domain::usage::{self, Effect, EventOrder, Recorded};
 use crate::store::{self, credits};
 
 /// What a batch came to.

@@ -11,8 +11,8 @@ use gpuaas_proto::gpuaas::internal::events::v1::event_service_client::EventServi
 use sqlx::PgPool;
 
 use super::apply::apply;
-use crate::HostLost;
-use crate::domain::usage::Inconsistency;
+use crate::config::HostLost;
+use crate::domain::inconsistency::Inconsistency;
 use crate::metrics::Metrics;
 use crate::store;
 

@@ -2,8 +2,8 @@
 use crate::common::killer::{Cut, Killer};
 use crate::common::{ROLE, World, at, event};
 use gpuaas_billing::HostLost;
+use gpuaas_billing::domain::inconsistency::Inconsistency;
 use gpuaas_billing::domain::reconcile::Difference;
-use gpuaas_billing::domain::usage::Inconsistency;
 use gpuaas_billing::workflow::apply::apply;
 use gpuaas_billing::workflow::consumer::RoundError;
 use gpuaas_common::id::IdGen;
@@ -22,7 +22,7 @@ fn cause(outcome: Result<(), RoundError>) -> Inconsistency {
 async fn g_01_g_09_usage_names_allocation_sku_gpu_count_price_and_claims() {
     let world = World::new().await;
     let (allocation, project) = (Uuid::now_v7(), Uuid::now_v7());
-    world.ledger.set(world.life(1, allocation, project));
+    world.ledger.set(world.lifecycle(1, allocation, project));
     world.consumer.catch_up().await.expect("applied");
 
     let row: (Uuid, Uuid, String, i32, Uuid, serde_json::Value) = sqlx::query_as(
@@ -89,7 +89,7 @@ async fn c_14_an_allocation_that_fails_after_active_is_billed_until_then() {
 #[tokio::test]
 async fn a_replay_is_harmless() {
     let world = World::new().await;
-    let events = world.life(1, Uuid::now_v7(), Uuid::now_v7());
+    let events = world.lifecycle(1, Uuid::now_v7(), Uuid::now_v7());
     let ids = IdGen::new(1);
     let first = apply(&world.pool, &ids, HostLost::Charge, &events)
         .await
@@ -110,7 +110,7 @@ async fn a_replay_is_harmless() {
 async fn a_gap_stops_usage_and_is_never_skipped() {
     let world = World::new().await;
     let (allocation, project) = (Uuid::now_v7(), Uuid::now_v7());
-    let whole = world.life(1, allocation, project);
+    let whole = world.lifecycle(1, allocation, project);
     let mut gap = whole.clone();
     gap.remove(3);
     world.ledger.set(gap);
@@ -141,7 +141,7 @@ async fn a_gap_stops_usage_and_is_never_skipped() {
 #[tokio::test]
 async fn events_out_of_order_are_refused() {
     let world = World::new().await;
-    let mut events = world.life(1, Uuid::now_v7(), Uuid::now_v7());
+    let mut events = world.lifecycle(1, Uuid::now_v7(), Uuid::now_v7());
     events.swap(2, 3);
     let applied = apply(&world.pool, &IdGen::new(1), HostLost::Charge, &events)
         .await
@@ -157,7 +157,7 @@ async fn events_out_of_order_are_refused() {
 #[tokio::test]
 async fn a_ledger_that_lost_events_stops_usage() {
     let world = World::new().await;
-    let events = world.life(1, Uuid::now_v7(), Uuid::now_v7());
+    let events = world.lifecycle(1, Uuid::now_v7(), Uuid::now_v7());
     world.ledger.set(events.clone());
     world.consumer.catch_up().await.expect("applied");
     world.ledger.set(events[..3].to_vec());
@@ -292,7 +292,7 @@ async fn a_crash_between_any_two_statements_neither_loses_nor_repeats_an_event()
     for cut in [Cut::BeforeStatement, Cut::BeforeAnswer] {
         let mut kills = 0;
         for statement in 0.. {
-            let events = world.life(position + 1, Uuid::now_v7(), Uuid::now_v7());
+            let events = world.lifecycle(position + 1, Uuid::now_v7(), Uuid::now_v7());
             let killer = Killer::new(&world.db, ROLE, statement, cut).await;
             let outcome = apply(killer.pool(), &ids, HostLost::Charge, &events).await;
             if !killer.hit() {
@@ -337,7 +337,7 @@ async fn two_replicas_share_the_work_without_doing_it_twice() {
     let world = World::new().await;
     let project = Uuid::now_v7();
     let lives: Vec<Event> = (0..300)
-        .flat_map(|n| world.life(n * 5 + 1, Uuid::now_v7(), project))
+        .flat_map(|n| world.lifecycle(n * 5 + 1, Uuid::now_v7(), project))
         .collect();
     world.ledger.set(lives);
     let other = gpuaas_billing::workflow::consumer::Consumer {
@@ -357,8 +357,8 @@ async fn the_reconciler_finds_lost_and_invented_time() {
     let world = World::new().await;
     let project = Uuid::now_v7();
     let (a, b) = (Uuid::now_v7(), Uuid::now_v7());
-    let mut events = world.life(1, a, project);
-    events.extend(world.life(6, b, project));
+    let mut events = world.lifecycle(1, a, project);
+    events.extend(world.lifecycle(6, b, project));
     world.ledger.set(events);
     world.consumer.catch_up().await.expect("applied");
 

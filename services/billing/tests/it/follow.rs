@@ -35,7 +35,7 @@ impl Loop {
 #[tokio::test]
 async fn without_redis_it_polls_says_that_it_stands_still_and_goes_on() {
     let world = World::new().await;
-    let events = world.life(1, Uuid::now_v7(), Uuid::now_v7());
+    let events = world.lifecycle(1, Uuid::now_v7(), Uuid::now_v7());
     world.ledger.set(events[..3].to_vec());
     let running = Loop::start(
         &world,
@@ -76,7 +76,7 @@ async fn a_wake_up_is_enough() {
     let running = Loop::start(&world, &wake, NEVER);
     world
         .ledger
-        .set(world.life(1, Uuid::now_v7(), Uuid::now_v7()));
+        .set(world.lifecycle(1, Uuid::now_v7(), Uuid::now_v7()));
     // repeated, since nobody can see when the subscription has begun
     eventually("position 5", async || {
         wake.notify("events").await;
@@ -100,7 +100,7 @@ async fn a_redis_that_dies_and_comes_back_empty_loses_nothing() {
     })
     .await
     .expect("stopped");
-    let mut events = world.life(1, Uuid::now_v7(), Uuid::now_v7());
+    let mut events = world.lifecycle(1, Uuid::now_v7(), Uuid::now_v7());
     world.ledger.set(events.clone());
     eventually("position 5", async || world.position().await == 5).await;
 
@@ -111,7 +111,7 @@ async fn a_redis_that_dies_and_comes_back_empty_loses_nothing() {
     })
     .await
     .expect("started");
-    events.extend(world.life(6, Uuid::now_v7(), Uuid::now_v7()));
+    events.extend(world.lifecycle(6, Uuid::now_v7(), Uuid::now_v7()));
     world.ledger.set(events);
     eventually("position 10", async || world.position().await == 10).await;
     running.end().await;
@@ -135,7 +135,7 @@ async fn a_database_that_cuts_every_connection_again_and_again_loses_nothing() {
     let project = Uuid::now_v7();
     let mut cuts = 0;
     for n in 0..60 {
-        for event in world.life(n * 5 + 1, Uuid::now_v7(), project) {
+        for event in world.lifecycle(n * 5 + 1, Uuid::now_v7(), project) {
             world.ledger.push(event);
         }
         let cut: i64 = sqlx::query_scalar(

@@ -30,7 +30,7 @@ fn stating(mut event: Event, field: &str, at: Timestamp) -> Event {
 }
 
 /// Active at 10 s, its host lost at 20 s (noted at 55 s) and found at 60 s, lost again at 90 s, released at 100 s.
-fn life(world: &World, allocation: Uuid, project: Uuid) -> Vec<Event> {
+fn lifecycle(world: &World, allocation: Uuid, project: Uuid) -> Vec<Event> {
     let one = |n, kind: &str, second: i64| event(n, kind, allocation, project, at(second * SECOND));
     vec![
         world.active(1, allocation, project, at(10 * SECOND)),
@@ -62,7 +62,7 @@ async fn p3_the_policy_decides_what_is_charged_of_the_time_a_host_is_lost() {
         let mut world = World::new().await;
         world.consumer.policy = policy;
         let (allocation, project) = (Uuid::now_v7(), Uuid::now_v7());
-        let events = life(&world, allocation, project);
+        let events = lifecycle(&world, allocation, project);
         // told one by one and then all over again
         for upto in 1..=events.len() {
             world.ledger.set(events[..upto].to_vec());
@@ -141,7 +141,7 @@ async fn p3_nothing_is_credited_twice_or_changed_after() {
     let mut world = World::new().await;
     world.consumer.policy = HostLost::Credit;
     let (allocation, project) = (Uuid::now_v7(), Uuid::now_v7());
-    world.ledger.set(life(&world, allocation, project));
+    world.ledger.set(lifecycle(&world, allocation, project));
     world.consumer.catch_up().await.expect("applied");
     let owner = world.db.owner_pool().await;
     for (statement, why) in [

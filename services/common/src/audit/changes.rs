@@ -1,7 +1,12 @@
 //! Which audit rows have digests of what they change: all, but for those of a few actions, each for a reason.
 use serde_json::Value;
 
-use super::{AFTER_DIGEST, BEFORE_DIGEST, DIGESTS_IN};
+/// Where the detail of a row has the digest of what was there before the change.
+pub const BEFORE_DIGEST: &str = "before_digest";
+/// Where it has the digest of what is there after it.
+pub const AFTER_DIGEST: &str = "after_digest";
+/// Where it says which other schema has the row with the digests.
+pub(super) const DIGESTS_IN: &str = "digests_in";
 
 /// Actions whose rows have none, each with the reason.
 const WITHOUT: &[(&str, &str)] = &[("serial_log.read", "reads, and changes nothing")];

@@ -138,7 +138,7 @@ pub async fn run(pool: PgPool, keep_days: u32, meter: Meter, shutdown: Cancellat
     let work = async {
         let mut rounds = tokio::time::interval(INTERVAL);
         rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut retire_at = tokio::time::Instant::now() + crate::server::FIRST_SWEEP;
+        let mut retire_at = tokio::time::Instant::now() + crate::retention::FIRST_SWEEP;
         let mut failing = false;
         loop {
             rounds.tick().await;

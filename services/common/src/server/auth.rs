@@ -14,10 +14,10 @@ use tonic::{Code, Status};
 use tower::{Layer, Service};
 
 use super::limited::ConnectionInfo;
-use super::tls::Clients;
 use crate::access::{self, Group};
-use crate::audit::origin::{self, Origin};
 use crate::identity::{Caller, Peer, TokenVerifier};
+use crate::origin::{self, Origin};
+use crate::tls::Clients;
 use crate::{Context, Error, Result};
 
 /// An operator at a workstation.

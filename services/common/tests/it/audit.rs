@@ -2,9 +2,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use gpuaas_common::audit::origin::{self, Origin};
 use gpuaas_common::audit::read::{self, Filter};
 use gpuaas_common::audit::{self, Entry, chain, seal};
+use gpuaas_common::origin::{self, Origin};
 use gpuaas_dev::postgres::TestDb;
 use gpuaas_proto::gpuaas::audit::v1::{
     AuditOutcome, AuditRecord, ExportAuditRecordsRequest, ListAuditRecordsRequest,

@@ -9,8 +9,9 @@ use jiff::Timestamp;
 use prost::Message as _;
 use tonic::Request;
 
-use super::life::in_service;
-use super::{Mutation, Nodes, gone, no_node, wire};
+use super::lifecycle::in_service;
+use super::{Mutation, Nodes, gone, no_node};
+use crate::convert;
 use crate::domain::host_report;
 use crate::store::host_reports::{self, KEPT, ReportRow};
 use crate::store::nodes::{self, NodeRow};
@@ -104,6 +105,6 @@ fn attached(row: ReportRow) -> Result<api::AttachedHostReport> {
         node_id: row.node_id.to_string(),
         report: Some(report),
         principal: row.principal,
-        attach_time: Some(wire::time(row.attach_time)),
+        attach_time: Some(convert::time(row.attach_time)),
     })
 }

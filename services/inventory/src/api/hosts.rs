@@ -25,13 +25,13 @@ use crate::domain::{report, token};
 use crate::store::enrolment::{self, NewInstance, TokenUse};
 use crate::store::heartbeats::{self, Repeated};
 use crate::store::ledger_sync::Kind;
-use crate::store::nodes::{self, Heartbeat, Taken};
+use crate::store::nodes;
+use crate::store::reports::{self, Heartbeat, Taken};
 use crate::store::rollouts::{self, Reported};
 use crate::workflow::ledger_sync::{push_now, set_desired_node, update_desired_node};
 
 const MAX_TEXT: usize = 128;
 const MAX_REASON: usize = 500;
-pub(super) const MAX_CSR: usize = 16 * 1024;
 
 #[tonic::async_trait]
 impl HostService for Hosts {
@@ -272,7 +272,7 @@ impl Hosts {
             observed_uptime,
         };
         let mut tx = self.0.pool.begin().await?;
-        match nodes::heartbeat(&mut tx, heartbeat).await? {
+        match reports::heartbeat(&mut tx, heartbeat).await? {
             Taken::In => {}
             Taken::NotCurrent => return Err(not_current()),
             Taken::Outdated => return Err(outdated()),

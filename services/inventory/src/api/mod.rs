@@ -1,14 +1,17 @@
 //! One thin method per RPC: parse, call, map the error.
+mod approval_refusal;
 mod host_reports;
 mod hosts;
 mod identity;
-mod life;
+mod lifecycle;
 mod nodes;
 mod regions;
 mod renewal;
+mod rollout_request;
 mod rollouts;
 mod slots;
-pub(crate) mod wire;
+
+use std::sync::Arc;
 
 use gpuaas_common::audit;
 use gpuaas_common::error::{Error, Result};
@@ -21,14 +24,15 @@ use tonic::{Code, Request};
 
 use crate::domain::names::BadName;
 use crate::state::State;
+use crate::watch::Watching;
 
 /// `RegionService` and `RegionAdminService`.
 #[derive(Debug, Clone)]
 pub(crate) struct Regions(pub(crate) State);
 
-/// `NodeAdminService`.
-#[derive(Debug, Clone)]
-pub(crate) struct Nodes(pub(crate) State);
+/// `NodeAdminService`, with the streams of those who watch nodes.
+#[derive(Clone)]
+pub(crate) struct Nodes(pub(crate) State, pub(crate) Arc<Watching>);
 
 /// `AgentRolloutAdminService`.
 #[derive(Debug, Clone)]

@@ -11,8 +11,9 @@ use gpuaas_proto::gpuaas::inventory::v1::node_admin_service_server::NodeAdminSer
 use tonic::{Code, Request, Response, Status};
 use uuid::Uuid;
 
-use super::life::in_service;
-use super::{Mutation, Nodes, bad, gone, no_node, wire};
+use super::lifecycle::in_service;
+use super::{Mutation, Nodes, bad, gone, no_node};
+use crate::convert;
 use crate::domain::comparison::{self, ApprovedSlot};
 use crate::domain::names::{Hostname, NodeMode, RackName, RegionCode};
 use crate::domain::token::{self, ENTROPY_BYTES, Token};
@@ -30,7 +31,7 @@ impl NodeAdminService for Nodes {
         &self,
         request: Request<api::WatchNodesRequest>,
     ) -> Result<Response<Self::WatchNodesStream>, Status> {
-        Ok(Response::new(self.0.watch_nodes(request.get_ref()).await?))
+        Ok(Response::new(self.1.watch_nodes(request.get_ref()).await?))
     }
 
     async fn create_node(
@@ -288,7 +289,7 @@ impl Nodes {
         };
         let listed = self.0.ledger()?.list_slots(request).await?.into_inner();
         Ok(api::ListResourceSlotsResponse {
-            slots: listed.slots.into_iter().map(wire::slot).collect(),
+            slots: listed.slots.into_iter().map(convert::slot).collect(),
             next_page_token: listed.next_page_token,
         })
     }
@@ -306,7 +307,7 @@ impl Nodes {
                 None
             }
         };
-        wire::node(row, slots.as_ref())
+        convert::node(row, slots.as_ref())
     }
 
     async fn make_token(
@@ -324,7 +325,7 @@ impl Nodes {
             return Ok(api::EnrolmentToken {
                 node_id: node_id.to_string(),
                 token: String::new(),
-                expire_time: Some(wire::time(expire_time)),
+                expire_time: Some(convert::time(expire_time)),
             });
         }
         let mut entropy = [0; ENTROPY_BYTES];
@@ -339,13 +340,13 @@ impl Nodes {
         in_service(&node)?;
         let (key, node) = (token_id.to_string(), node_id.to_string());
         let digest = token::digest(token.reveal());
-        let life = self.0.config.enrolment_token_seconds;
+        let lifetime = self.0.config.enrolment_token_seconds;
         let expire_time =
-            enrolment::insert_token(&mut tx, token_id, node_id, &digest, life).await?;
+            enrolment::insert_token(&mut tx, token_id, node_id, &digest, lifetime).await?;
         let made = api::EnrolmentToken {
             node_id: node.clone(),
             token: String::new(),
-            expire_time: Some(wire::time(expire_time)),
+            expire_time: Some(convert::time(expire_time)),
         };
         let detail = serde_json::json!({ "token_id": key });
         let detail = audit::with_digests(detail, None, Some(&made));
@@ -371,7 +372,7 @@ impl Nodes {
         if let Some(earlier) = mutation.earlier(&mut tx).await? {
             let task_id: Uuid = earlier.parse().map_err(Error::internal)?;
             let task = tasks::find(&mut tx, task_id, max_age).await?;
-            return wire::discovery(task.ok_or_else(|| gone("the discovery"))?);
+            return convert::discovery(task.ok_or_else(|| gone("the discovery"))?);
         }
         let node = nodes::find(&mut tx, node_id, self.0.config.freshness())
             .await?
@@ -389,7 +390,7 @@ impl Nodes {
         let task_id =
             tasks::queue_discovery(&mut tx, self.0.ids.next(), node_id, &traceparent).await?;
         let task = tasks::find(&mut tx, task_id, max_age).await?;
-        let task = wire::discovery(task.ok_or_else(|| gone("the discovery"))?)?;
+        let task = convert::discovery(task.ok_or_else(|| gone("the discovery"))?)?;
         let detail = serde_json::json!({ "task_id": task_id });
         let detail = audit::with_digests(detail, None, Some(&task));
         let key = task_id.to_string();
@@ -415,7 +416,7 @@ impl Nodes {
             tasks::latest_discovery(&mut conn, node_id, self.0.config.discovery_max_age_seconds)
                 .await?;
         drop(conn);
-        let mut discovery = wire::discovery(task.ok_or_else(|| {
+        let mut discovery = convert::discovery(task.ok_or_else(|| {
             Error::new(
                 Code::NotFound,
                 ErrorReason::DiscoveryNotFound,

@@ -41,7 +41,7 @@ impl RegionAdminService for Regions {
         &self,
         request: Request<PutRegionRequest>,
     ) -> Result<Response<Region>, Status> {
-        Ok(Response::new(to_wire(self.put(&request).await?)))
+        Ok(Response::new(to_region(self.put(&request).await?)))
     }
 
     async fn delete_region(
@@ -64,7 +64,7 @@ impl Regions {
         let mut conn = self.0.pool.acquire().await?;
         let (rows, next_page_token) = regions::list(&mut conn, &selection, wanted).await?;
         Ok(ListRegionsResponse {
-            regions: rows.into_iter().map(to_wire).collect(),
+            regions: rows.into_iter().map(to_region).collect(),
             next_page_token,
         })
     }
@@ -80,9 +80,9 @@ impl Regions {
         }
         // a repeat of a call that is still at work waits for it, and is no change of who read what that one replaces
         mutation.take_key(&mut tx, &region.code).await?;
-        let before = regions::lock(&mut tx, &region.code).await?.map(to_wire);
+        let before = regions::lock(&mut tx, &region.code).await?.map(to_region);
         etag::check(etag, before.as_ref().map_or("", |region| &region.etag))?;
-        let after = to_wire(region.clone());
+        let after = to_region(region.clone());
         let detail = serde_json::json!({ "enabled": region.enabled });
         let detail = audit::with_digests(detail, before.as_ref(), Some(&after));
         mutation
@@ -179,7 +179,7 @@ async fn unused(
     desired: &DeleteRegionRequest,
 ) -> Result<Region> {
     let code = desired.region_code.as_str();
-    let region = to_wire(found.ok_or_else(|| unknown(code))?);
+    let region = to_region(found.ok_or_else(|| unknown(code))?);
     etag::check(&desired.etag, &region.etag)?;
     let nodes = regions::nodes(conn, code).await?;
     if !nodes.is_empty() {
@@ -248,7 +248,7 @@ fn parse(request: &PutRegionRequest) -> Result<(RegionRow, &str)> {
     Ok((row, &region.etag))
 }
 
-fn to_wire(row: RegionRow) -> Region {
+fn to_region(row: RegionRow) -> Region {
     let region = Region {
         code: row.code,
         display_name: row.display_name,

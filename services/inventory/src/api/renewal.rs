@@ -9,11 +9,13 @@ use gpuaas_proto::gpuaas::internal::inventory::v1::{
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::hosts::MAX_CSR;
 use super::{Hosts, text};
 use crate::authority::{CertificateError, HostKey, Issued};
 use crate::domain::renewal::{LatestCertificate, by_key, not_current};
 use crate::store::enrolment::{self, NewCertificate};
+
+/// Longest certificate signing request in bytes.
+const MAX_CSR: usize = 16 * 1024;
 
 /// Who renews: a host instance, as its certificate or its request identifies it.
 #[derive(Clone, Copy)]

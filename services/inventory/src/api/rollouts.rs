@@ -1,7 +1,6 @@
 //! Rollouts of the agent, as operators shape them.
 use gpuaas_common::error::{Error, Result};
 use gpuaas_common::select::{Selection, Wanted};
-use gpuaas_common::value::Digest;
 use gpuaas_common::{audit, etag, id, page};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::inventory::v1 as api;
@@ -12,18 +11,13 @@ use sqlx::PgConnection;
 use tonic::{Code, Request, Response, Status};
 use uuid::Uuid;
 
-use super::{Mutation, Rollouts, text, wire};
+use super::rollout_request::{Limits, Package};
+use super::{Mutation, Rollouts, text};
+use crate::convert;
 use crate::domain::rollout::waves;
 use crate::store::rollouts::{self, NewNode, NewRollout, RolloutNodeRow, RolloutRow};
 
-/// Longest version of an agent that a rollout names.
-const MAX_VERSION: usize = 64;
-/// Largest package of an agent.
-const MAX_PACKAGE: i64 = 1 << 30;
 const MAX_NODES: usize = 10_000;
-const DEFAULT_PARALLEL: u32 = 10;
-const MAX_PARALLEL: u32 = 500;
-const DEFAULT_TIMEOUT: u32 = 900;
 
 #[tonic::async_trait]
 impl AgentRolloutAdminService for Rollouts {
@@ -352,7 +346,7 @@ impl Rollouts {
         Ok(api::ListAgentRolloutsResponse {
             rollouts: rows
                 .into_iter()
-                .map(|row| wire_rollout(row, Vec::new()))
+                .map(|row| convert::rollout(row, Vec::new()))
                 .collect(),
             next_page_token,
         })
@@ -381,80 +375,6 @@ fn before(nodes: Vec<RolloutNodeRow>) -> Vec<NewNode> {
         .collect()
 }
 
-/// The package of a request, checked.
-struct Package<'a> {
-    version: &'a str,
-    digest: &'a str,
-    size_bytes: i64,
-}
-
-impl<'a> Package<'a> {
-    fn of(desired: &'a api::CreateAgentRolloutRequest) -> Result<Self> {
-        text("version", &desired.version, MAX_VERSION)?;
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-+_".contains(&byte);
-        if !desired.version.bytes().all(plain) {
-            return Err(Error::invalid(
-                "version",
-                "must be letters, digits, dots, hyphens, plus signs and underscores",
-            ));
-        }
-        if desired.digest.is_empty() {
-            return Err(Error::required("digest"));
-        }
-        if desired.digest.parse::<Digest>().is_err() {
-            return Err(Error::invalid(
-                "digest",
-                format!("must be {}", Digest::RULE),
-            ));
-        }
-        if !(1..=MAX_PACKAGE).contains(&desired.size_bytes) {
-            return Err(Error::invalid(
-                "size_bytes",
-                format!("must be from 1 to {MAX_PACKAGE}"),
-            ));
-        }
-        Ok(Self {
-            version: &desired.version,
-            digest: &desired.digest,
-            size_bytes: desired.size_bytes,
-        })
-    }
-}
-
-/// The limits of a request, checked.
-struct Limits {
-    max_failures: i32,
-    max_parallel: i32,
-    node_timeout_seconds: i32,
-}
-
-impl Limits {
-    fn of(desired: &api::CreateAgentRolloutRequest) -> Result<Self> {
-        let max_failures = i32::try_from(desired.max_failures)
-            .map_err(|_| Error::invalid("max_failures", "must be at most 2147483647"))?;
-        let or = |given, default| if given == 0 { default } else { given };
-        let parallel = or(desired.max_parallel, DEFAULT_PARALLEL);
-        if parallel > MAX_PARALLEL {
-            return Err(Error::invalid(
-                "max_parallel",
-                format!("must be at most {MAX_PARALLEL}"),
-            ));
-        }
-        let timeout = or(desired.node_timeout_seconds, DEFAULT_TIMEOUT);
-        if !(60..=86_400).contains(&timeout) {
-            return Err(Error::invalid(
-                "node_timeout_seconds",
-                "must be from 60 to 86400",
-            ));
-        }
-        Ok(Self {
-            max_failures,
-            max_parallel: i32::try_from(parallel).map_err(Error::internal)?,
-            node_timeout_seconds: i32::try_from(timeout).map_err(Error::internal)?,
-        })
-    }
-}
-
 async fn lock(conn: &mut PgConnection, id: Uuid, given: &str) -> Result<RolloutRow> {
     let row = rollouts::find(conn, id, true)
         .await?
@@ -467,7 +387,10 @@ async fn lock(conn: &mut PgConnection, id: Uuid, given: &str) -> Result<RolloutR
 async fn stored(conn: &mut PgConnection, id: Uuid) -> Result<api::AgentRollout> {
     let row = rollouts::find(conn, id, false).await?;
     let row = row.ok_or_else(|| absent(id))?;
-    Ok(wire_rollout(row, rollouts::nodes(conn, id, false).await?))
+    Ok(convert::rollout(
+        row,
+        rollouts::nodes(conn, id, false).await?,
+    ))
 }
 
 /// The audit row of a rollout that was made.
@@ -509,81 +432,4 @@ fn conflict(text: &str, state: &str) -> Error {
         text.to_owned(),
     )
     .meta("state", state)
-}
-
-fn count(number: i64) -> u32 {
-    u32::try_from(number).unwrap_or_default()
-}
-
-fn wire_rollout(row: RolloutRow, nodes: Vec<RolloutNodeRow>) -> api::AgentRollout {
-    let etag = row.etag();
-    let state = match row.state.as_str() {
-        "running" => api::AgentRolloutState::Running,
-        "paused" => api::AgentRolloutState::Paused,
-        "completed" => api::AgentRolloutState::Completed,
-        _ => api::AgentRolloutState::Aborted,
-    };
-    let mut waves: Vec<api::AgentRolloutWave> = Vec::new();
-    for node in nodes {
-        let number = count(node.wave.into());
-        if waves.last().is_none_or(|last| last.number != number) {
-            waves.push(api::AgentRolloutWave {
-                number,
-                nodes: Vec::new(),
-            });
-        }
-        if let Some(wave) = waves.last_mut() {
-            wave.nodes.push(wire_node(node));
-        }
-    }
-    api::AgentRollout {
-        id: row.id.to_string(),
-        version: row.version,
-        digest: row.digest,
-        size_bytes: row.size_bytes,
-        state: state.into(),
-        state_reason: row.state_reason,
-        rollback_of: row.rollback_of.map(|id| id.to_string()).unwrap_or_default(),
-        max_failures: count(row.max_failures.into()),
-        max_parallel: count(row.max_parallel.into()),
-        node_timeout_seconds: count(row.node_timeout_seconds.into()),
-        current_wave: count(row.current_wave.into()),
-        waves,
-        total_nodes: count(row.total),
-        succeeded_nodes: count(row.succeeded),
-        failed_nodes: count(row.failed),
-        principal: row.principal,
-        reason: row.reason,
-        create_time: Some(wire::time(row.create_time)),
-        end_time: row.end_time.map(wire::time),
-        etag,
-    }
-}
-
-fn wire_node(node: RolloutNodeRow) -> api::AgentRolloutNode {
-    let state = match node.state.as_str() {
-        "pending" => api::AgentRolloutNodeState::Pending,
-        "updating" => api::AgentRolloutNodeState::Updating,
-        "succeeded" => api::AgentRolloutNodeState::Succeeded,
-        "failed" => api::AgentRolloutNodeState::Failed,
-        _ => api::AgentRolloutNodeState::Skipped,
-    };
-    let reason = match (node.reason.as_str(), node.reported_state.as_str()) {
-        ("", "") => String::new(),
-        ("", said) if node.reported_reason.is_empty() => format!("The host reports: {said}."),
-        ("", said) => format!("The host reports: {said}: {}", node.reported_reason),
-        _ => node.reason,
-    };
-    api::AgentRolloutNode {
-        node_id: node.node_id.to_string(),
-        hostname: node.hostname,
-        rack: node.rack,
-        state: state.into(),
-        reason,
-        version: node.version,
-        from_version: node.from_version,
-        agent_version: node.agent_version,
-        start_time: node.start_time.map(wire::time),
-        end_time: node.end_time.map(wire::time),
-    }
 }

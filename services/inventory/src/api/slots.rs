@@ -1,5 +1,4 @@
 //! Approving, disabling and enabling slots. The slots live in the ledger; here is the operator's decision.
-use gpuaas_common::drift::Drift;
 use gpuaas_common::error::{Error, Result};
 use gpuaas_common::{audit, id};
 use gpuaas_proto::gpuaas::agent::v1::InspectedDevice;
@@ -10,8 +9,11 @@ use gpuaas_proto::gpuaas::inventory::v1 as api;
 use tonic::{Code, Request};
 use uuid::Uuid;
 
-use super::{LEDGER, Mutation, Nodes, at_most, gone, no_node, wire};
-use crate::domain::approval::{self, Candidate, ExistingSlot, Refusal, Review};
+use super::approval_refusal::refused;
+use super::{LEDGER, Mutation, Nodes, at_most, gone, no_node};
+use crate::convert;
+use crate::domain::approval::{self, ExistingSlot, Review};
+use crate::domain::candidate::Candidate;
 use crate::domain::choice::Choice;
 use crate::domain::names::NodeMode;
 use crate::domain::readiness::devices_of;
@@ -57,7 +59,7 @@ impl Nodes {
         let latest = tasks::latest_discovery(&mut conn, node_id, max_age).await?;
         drop(conn);
 
-        let found = wire::report_of(&discovery)?.unwrap_or_default();
+        let found = convert::report_of(&discovery)?.unwrap_or_default();
         let inspected = found.inspected_devices;
         let candidates: Vec<Candidate> = found
             .candidates
@@ -111,7 +113,7 @@ impl Nodes {
         self.record_approval(&mutation, &discovery, &approved, &choices)
             .await?;
         Ok(api::ListResourceSlotsResponse {
-            slots: approved.into_iter().map(wire::slot).collect(),
+            slots: approved.into_iter().map(convert::slot).collect(),
             next_page_token: String::new(),
         })
     }
@@ -227,7 +229,7 @@ impl Nodes {
             slot.id.parse().is_ok_and(|id: Uuid| approved.contains(&id))
         };
         Ok(api::ListResourceSlotsResponse {
-            slots: slots.into_iter().filter(known).map(wire::slot).collect(),
+            slots: slots.into_iter().filter(known).map(convert::slot).collect(),
             next_page_token: String::new(),
         })
     }
@@ -287,7 +289,7 @@ impl Nodes {
                 .0
                 .ledger_slot(node_id, &slot_id)
                 .await?
-                .map(wire::slot)
+                .map(convert::slot)
                 .ok_or_else(no_slot);
         }
         let request = ledger::SetSlotAdminStateRequest {
@@ -319,7 +321,7 @@ impl Nodes {
             .await?;
         tx.commit().await?;
         tracing::info!(%node_id, slot_id, action, "set intent of slot");
-        Ok(wire::slot(slot))
+        Ok(convert::slot(slot))
     }
 }
 
@@ -371,139 +373,4 @@ fn stale(
         return Some("The host was reimaged after the discovery; start another one.");
     }
     (!discovery.fresh).then_some("The discovery is too old; start another one.")
-}
-
-fn refused(refusal: Refusal) -> Error {
-    let precondition =
-        |reason, message: String| Error::new(Code::FailedPrecondition, reason, message);
-    match refusal {
-        Refusal::NothingChosen => Error::required("slot_indexes"),
-        Refusal::ChosenTwice(index) => {
-            Error::invalid("slot_indexes", format!("names {index} twice"))
-        }
-        Refusal::NotRequested(index) => Error::invalid(
-            "choices",
-            format!("must be of slots to approve, each once; slot {index} is not"),
-        ),
-        Refusal::NoDevice {
-            choice,
-            field,
-            device,
-        } => Error::invalid(
-            format!("choices[{choice}].{field}"),
-            format!("must be a device that the node reports; {device:?} is none"),
-        ),
-        Refusal::NoCandidate(index) => Error::invalid(
-            "slot_indexes",
-            format!("the discovery has no candidate {index}"),
-        ),
-        Refusal::NotSliceMode => precondition(
-            ErrorReason::StateConflict,
-            "This node is not in slice mode.".to_owned(),
-        ),
-        Refusal::Stale(why) => precondition(ErrorReason::DiscoveryStale, why.to_owned()),
-        Refusal::HostNotReady(blockers) => precondition(
-            ErrorReason::HostNotReady,
-            format!(
-                "The host is not ready: {}. Repair it and discover again.",
-                blockers.join(", ")
-            ),
-        )
-        .meta("blockers", blockers.join(",")),
-        Refusal::Blocked {
-            slot_index,
-            blockers,
-        } => precondition(
-            ErrorReason::CandidateBlocked,
-            format!(
-                "Candidate {slot_index} cannot be used: {}.",
-                blockers.join(", ")
-            ),
-        )
-        .meta("slot_index", slot_index.to_string())
-        .meta("blockers", blockers.join(",")),
-        Refusal::Incomplete {
-            slot_index,
-            violations,
-        } => {
-            let fields: Vec<&str> = violations.iter().map(|violation| violation.field).collect();
-            let error = precondition(
-                ErrorReason::CandidateIncomplete,
-                format!(
-                    "Candidate {slot_index} is incomplete: {}.",
-                    fields.join(", ")
-                ),
-            )
-            .meta("slot_index", slot_index.to_string());
-            violations.iter().fold(error, |error, violation| {
-                error.field(
-                    format!("candidates[{slot_index}].{}", violation.field),
-                    violation.rule,
-                )
-            })
-        }
-        Refusal::NoSuchWipe {
-            slot_index,
-            choice,
-            device,
-            policy,
-            possible,
-        } => {
-            let (can, rule) = (
-                possible.join(" or "),
-                format!(
-                    "must be {} on disk {device}: its host cannot meet {policy}",
-                    possible.join(" or ")
-                ),
-            );
-            let field = "destructive_wipe_policy";
-            let error = match choice {
-                Some(at) => Error::invalid(format!("choices[{at}].{field}"), rule),
-                None => precondition(
-                    ErrorReason::CandidateIncomplete,
-                    format!(
-                        "The host proposes to wipe the disk of candidate {slot_index} by {policy}, and can only do {can}. \
-                         Choose another wipe policy."
-                    ),
-                )
-                .field(format!("candidates[{slot_index}].{field}"), rule),
-            };
-            error
-                .meta("slot_index", slot_index.to_string())
-                .meta("wipe_policies", possible.join(","))
-        }
-        Refusal::Changed {
-            slot_index,
-            differences,
-        } => {
-            let messages: Vec<String> = differences.iter().map(Drift::message).collect();
-            let error = precondition(
-                ErrorReason::DiscoveryStale,
-                format!(
-                    "Candidate {slot_index} is not as it was discovered: {} Discover again.",
-                    messages.join(" ")
-                ),
-            )
-            .meta("slot_index", slot_index.to_string());
-            differences.iter().fold(error, |error, one| {
-                error.field(
-                    format!("candidates[{slot_index}].{}", one.field),
-                    one.message(),
-                )
-            })
-        }
-        Refusal::Shared {
-            slot_index,
-            other,
-            field,
-        } => precondition(
-            ErrorReason::CandidateBlocked,
-            format!("Candidate {slot_index} and slot {other} share the same {field}."),
-        )
-        .meta("slot_index", slot_index.to_string())
-        .field(
-            format!("candidates[{slot_index}].{field}"),
-            format!("must differ from that of slot {other}"),
-        ),
-    }
 }

@@ -1,7 +1,7 @@
 //! What an operator chooses for a slot in place of what the host proposed for it.
 use gpuaas_proto::gpuaas::agent::v1::{HostDevices, InspectedDevice};
 
-use super::approval::{Candidate, Refusal};
+use super::candidate::{Candidate, Refusal};
 
 /// What an operator chooses for a slot in place of what its candidate has; what is empty stays.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -14,7 +14,7 @@ pub async fn insert_token(
     id: Uuid,
     node_id: Uuid,
     digest: &[u8; 32],
-    life_seconds: u32,
+    lifetime_seconds: u32,
 ) -> sqlx::Result<Timestamp> {
     sqlx::query("UPDATE enrolment_tokens SET end_time = clock_timestamp() WHERE node_id = $1 AND end_time IS NULL")
         .bind(node_id)
@@ -27,7 +27,7 @@ pub async fn insert_token(
     .bind(id)
     .bind(node_id)
     .bind(digest.as_slice())
-    .bind(f64::from(life_seconds))
+    .bind(f64::from(lifetime_seconds))
     .fetch_one(conn)
     .await
 }

@@ -23,9 +23,9 @@ pub struct Observed {
     pub digest: [u8; 32],
 }
 
-/// Where something stands in the order of differences.
+/// The place of something in the order of differences.
 #[derive(Debug, Clone, FromRow)]
-pub struct Standing {
+pub struct WatchedRow {
     /// What it is.
     pub kind: Kind,
     pub id: Uuid,
@@ -36,31 +36,31 @@ pub struct Standing {
     pub first_position: i64,
 }
 
-/// Gives every difference its position and returns where everything stands, with the highest position.
+/// Gives every difference its position and returns the places of everything, with the highest position.
 ///
 /// # Errors
 /// Database errors.
-pub async fn record(pool: &PgPool, observed: &[Observed]) -> sqlx::Result<(Vec<Standing>, i64)> {
+pub async fn record(pool: &PgPool, observed: &[Observed]) -> sqlx::Result<(Vec<WatchedRow>, i64)> {
     let mut tx = pool.begin().await?;
     let mut head: i64 = sqlx::query_scalar("SELECT position FROM watch_head FOR UPDATE")
         .fetch_one(&mut *tx)
         .await?;
-    let cached: Vec<Standing> =
+    let cached: Vec<WatchedRow> =
         sqlx::query_as("SELECT kind, id, digest, position, first_position FROM watched")
             .fetch_all(&mut *tx)
             .await?;
-    let mut standing: HashMap<(Kind, Uuid), Standing> = cached
+    let mut places: HashMap<(Kind, Uuid), WatchedRow> = cached
         .into_iter()
         .map(|row| ((row.kind, row.id), row))
         .collect();
     let before = head;
     for one in observed {
-        let cached = standing.get(&(one.kind, one.id));
+        let cached = places.get(&(one.kind, one.id));
         if cached.is_some_and(|cached| cached.digest == one.digest) {
             continue;
         }
         head += 1;
-        let row: Standing = sqlx::query_as(
+        let row: WatchedRow = sqlx::query_as(
             "INSERT INTO watched (kind, id, digest, position, first_position) VALUES ($1, $2, $3, $4, $4)
              ON CONFLICT (kind, id) DO UPDATE SET digest = excluded.digest, position = excluded.position
              RETURNING kind, id, digest, position, first_position",
@@ -71,7 +71,7 @@ pub async fn record(pool: &PgPool, observed: &[Observed]) -> sqlx::Result<(Vec<S
         .bind(head)
         .fetch_one(&mut *tx)
         .await?;
-        standing.insert((row.kind, row.id), row);
+        places.insert((row.kind, row.id), row);
     }
     if head > before {
         sqlx::query("UPDATE watch_head SET position = $1")
@@ -80,5 +80,5 @@ pub async fn record(pool: &PgPool, observed: &[Observed]) -> sqlx::Result<(Vec<S
             .await?;
     }
     tx.commit().await?;
-    Ok((standing.into_values().collect(), head))
+    Ok((places.into_values().collect(), head))
 }

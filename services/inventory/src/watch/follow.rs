@@ -12,8 +12,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tonic::Code;
 
-use super::observe::{Item, Snapshot, View};
-use crate::state::State;
+use super::Watching;
+use super::snapshot::{Item, Snapshot, View};
 
 const QUERY: [&str; 1] = ["nodes"];
 
@@ -27,7 +27,7 @@ struct Follower {
     position: i64,
 }
 
-impl State {
+impl Watching {
     /// Opens a stream.
     ///
     /// # Errors
@@ -37,14 +37,14 @@ impl State {
         request: &api::WatchNodesRequest,
     ) -> Result<Stream<api::WatchNodesResponse>> {
         let resumed: Option<i64> = token::decode(&request.resume_token, &QUERY)?;
-        let snapshots = self.watching.fresh().await.ok_or_else(unavailable)?;
+        let snapshots = self.fresh().await.ok_or_else(unavailable)?;
         // positions are stored for ever; one that was never assigned is of another database, before a restore
         let last = snapshots.borrow().position;
         if resumed.is_some_and(|position| position < 0 || position > last) {
             return Err(token::expired());
         }
-        let heartbeat = self.config.watch_heartbeat();
-        Ok(self.watching.streams.open("WatchNodes", move |sink| {
+        let heartbeat = self.state.config.watch_heartbeat();
+        Ok(self.streams.open("WatchNodes", move |sink| {
             let follower = Follower {
                 sink,
                 snapshots,
@@ -120,7 +120,7 @@ fn message(event: Event, resume_token: String) -> api::WatchNodesResponse {
     }
 }
 
-fn life(node: &api::Node) -> NodeLifeState {
+fn lifecycle(node: &api::Node) -> NodeLifeState {
     let status = node.status.as_ref();
     status
         .and_then(|status| status.life.as_ref())
@@ -128,7 +128,7 @@ fn life(node: &api::Node) -> NodeLifeState {
 }
 
 fn is_deleted(item: &Item) -> bool {
-    matches!(&item.view, View::Node(node) if life(node) == NodeLifeState::Deleted)
+    matches!(&item.view, View::Node(node) if lifecycle(node) == NodeLifeState::Deleted)
 }
 
 fn change(item: &Item, is_new: bool) -> Event {
@@ -139,7 +139,7 @@ fn change(item: &Item, is_new: bool) -> Event {
     };
     match &item.view {
         View::Node(node) => Event::Node(api::NodeChange {
-            kind: match life(node) {
+            kind: match lifecycle(node) {
                 NodeLifeState::Retired | NodeLifeState::Deleted => ChangeKind::Ended.into(),
                 _ => kind_of_change.into(),
             },

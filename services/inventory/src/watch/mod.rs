@@ -5,7 +5,8 @@
 //! The observer makes one: what differs from how it was last observed gets the next position, in the database, so that a
 //! position means the same to every replica and after a restart.
 mod follow;
-mod observe;
+pub(crate) mod observe;
+mod snapshot;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,14 +15,16 @@ use std::time::Duration;
 use gpuaas_common::watch::Streams;
 use tokio::sync::{Notify, watch};
 
-use observe::Snapshot;
-pub(crate) use observe::run;
+use snapshot::Snapshot;
+
+use crate::state::State;
 
 /// Longest wait for the first snapshot.
 const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What the streams of a process share.
 pub(crate) struct Watching {
+    state: State,
     streams: Streams,
     snapshot: watch::Sender<Arc<Snapshot>>,
     /// Snapshots requested so far; a snapshot carries the number of the request it answers.
@@ -30,8 +33,9 @@ pub(crate) struct Watching {
 }
 
 impl Watching {
-    pub(crate) fn new(streams: Streams) -> Self {
+    pub(crate) fn new(state: State, streams: Streams) -> Self {
         Self {
+            state,
             streams,
             snapshot: watch::Sender::default(),
             requested: AtomicU64::new(0),

@@ -12,7 +12,9 @@ use prost::Message as _;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use crate::api::wire;
+use super::Watching;
+use super::snapshot::{Item, Snapshot, View};
+use crate::convert;
 use crate::state::State;
 use crate::store::nodes::{self, NodeRow, Which};
 use crate::store::watched::{self, Kind, Observed};
@@ -22,39 +24,14 @@ const PAGE: i64 = 200;
 /// Hosts that the ledger is requested about at the same time.
 const LEDGER_CALLS: usize = 8;
 
-/// What a watcher is shown of one thing.
-#[derive(Debug, Clone)]
-pub(super) enum View {
-    Node(api::Node),
-    Slot(api::ResourceSlot),
-}
-
-/// One thing with its position in the order.
-#[derive(Debug, Clone)]
-pub(super) struct Item {
-    pub(super) first_position: i64,
-    pub(super) view: View,
-}
-
-/// All there is at one moment.
-#[derive(Debug, Default)]
-pub(super) struct Snapshot {
-    /// By position.
-    pub(super) items: BTreeMap<i64, Item>,
-    /// Everything up to here is among the items.
-    pub(super) position: i64,
-    /// The request it answers.
-    pub(super) answers: u64,
-}
-
 /// Takes snapshots while anybody watches, until `shutdown`.
-pub(crate) async fn run(state: State, shutdown: CancellationToken) {
-    let watching = &state.watching;
+pub(crate) async fn run(watching: Arc<Watching>, shutdown: CancellationToken) {
+    let state = &watching.state;
     let mut known = HashMap::new();
     while !shutdown.is_cancelled() {
         if watching.snapshot.receiver_count() > 0 {
             let answers = watching.requested.load(Ordering::SeqCst);
-            match snapshot(&state, &mut known, answers).await {
+            match snapshot(state, &mut known, answers).await {
                 Ok(snapshot) => {
                     watching.snapshot.send_replace(Arc::new(snapshot));
                 }
@@ -114,11 +91,14 @@ async fn snapshot(
         let of_ledger = known.get(&node_id);
         for slot in of_ledger.iter().flat_map(|known| &known.answer.slots) {
             let slot_id = id::parse("slot_id", &slot.id)?;
-            views.insert((Kind::Slot, slot_id), View::Slot(wire::slot(slot.clone())));
+            views.insert(
+                (Kind::Slot, slot_id),
+                View::Slot(convert::slot(slot.clone())),
+            );
         }
         let is_fresh = of_ledger.is_some_and(|known| known.is_final) || heard.contains(&node_id);
         let answer = of_ledger.filter(|_| is_fresh).map(|known| &known.answer);
-        let node = wire::node(row, answer)?;
+        let node = convert::node(row, answer)?;
         views.insert((Kind::Node, node_id), View::Node(node));
     }
     arrange(state, views, answers).await
@@ -151,23 +131,23 @@ async fn arrange(
             digest: digest(view),
         })
         .collect();
-    let (standings, head) = watched::record(&state.pool, &observed).await?;
+    let (rows, head) = watched::record(&state.pool, &observed).await?;
     let mut snapshot = Snapshot {
         items: BTreeMap::new(),
         position: head,
         answers,
     };
-    for standing in standings {
-        match views.remove(&(standing.kind, standing.id)) {
+    for row in rows {
+        match views.remove(&(row.kind, row.id)) {
             Some(view) => {
                 let item = Item {
-                    first_position: standing.first_position,
+                    first_position: row.first_position,
                     view,
                 };
-                snapshot.items.insert(standing.position, item);
+                snapshot.items.insert(row.position, item);
             }
             // another replica observed it before this one: no stream may go past it unobserved
-            None => snapshot.position = snapshot.position.min(standing.position - 1),
+            None => snapshot.position = snapshot.position.min(row.position - 1),
         }
     }
     Ok(snapshot)

@@ -16,7 +16,7 @@ use tracing::Instrument as _;
 
 use super::ledger_sync::set_desired_node;
 use super::rest;
-use crate::domain::report;
+use crate::domain::topology_report;
 use crate::state::State;
 use crate::store::nodes;
 use crate::store::tasks::{self, ClaimedTask, Ending, Generations};
@@ -148,7 +148,7 @@ async fn inspect(
             });
         }
     };
-    match report::check_topology(&report) {
+    match topology_report::check(&report) {
         Ok(()) => Ok((report, before)),
         Err(fault) => {
             let reason = ErrorReason::FieldInvalid;

@@ -290,7 +290,7 @@ async fn bad_reports_get_a_typed_answer_change_nothing_and_are_counted() {
     let node = world.create_node("n1").await;
     let host = Host::enrol(&world, &node.id).await;
     host.heartbeat(with_devices(|_| ())).await.expect("taken");
-    world.settled().await;
+    world.all_pushed().await;
     for (name, message, reason, field) in rows() {
         let before = (
             state(&world).await,
@@ -321,7 +321,7 @@ async fn a_09_a_report_of_an_earlier_instance_or_of_another_node_changes_nothing
     current.send_heartbeat().await;
     let other = world.create_node("n2").await;
     let foreign = Host::enrol(&world, &other.id).await;
-    world.settled().await;
+    world.all_pushed().await;
     let before = state(&world).await;
     let counted = world.refusals("Heartbeat", ErrorReason::PeerNotAllowed.as_str_name());
     let error = refused(earlier.heartbeat(good()).await);

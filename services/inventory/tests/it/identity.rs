@@ -113,7 +113,7 @@ async fn with_vm() -> (Ready, String, Uuid) {
     let (ready, discovery) = Ready::start(|_| {}).await;
     let slots = ready.approve_and_wipe("a1", &discovery, &[0, 1]).await;
     assert_eq!(slots.expect("slots").len(), 2);
-    ready.world.settled().await;
+    ready.world.all_pushed().await;
     let project = Uuid::now_v7();
     let id = reserve(&ready.world, project).await;
     (ready, id, project)
@@ -139,8 +139,8 @@ async fn p11_an_identity_token_is_of_a_claim_that_is_on_the_host_now() {
         assert_eq!(claims["allocation_id"], id.as_str());
         assert_eq!(claims["project_id"], project.to_string());
         assert_eq!(claims["region"], REGION);
-        let life = claims["exp"].as_i64().expect("a time") - before;
-        assert!((600..=660).contains(&life), "{life}");
+        let lifetime = claims["exp"].as_i64().expect("a time") - before;
+        assert!((600..=660).contains(&lifetime), "{lifetime}");
         assert!(!token.contains(host.node_id()));
         assert!(claims.get("node_id").is_none(), "no host detail: {claims}");
     }
@@ -151,7 +151,7 @@ async fn p11_an_identity_token_is_of_a_claim_that_is_on_the_host_now() {
     let node = world.create_node("n2").await;
     let foreign = Host::enrol(world, &node.id).await;
     foreign.send_heartbeat().await;
-    world.settled().await;
+    world.all_pushed().await;
     is_no_vm(issue(&foreign, &id, AUDIENCE).await);
     is_no_vm(issue(host, &Uuid::now_v7().to_string(), AUDIENCE).await);
     // its end begins
@@ -174,7 +174,7 @@ async fn a_09_a_former_host_instance_gets_no_identity_token() {
     assert_eq!(error.reason(), ErrorReason::PeerNotAllowed);
     // the new one does not have the VM either: its machine was installed anew
     second.send_heartbeat().await;
-    ready.world.settled().await;
+    ready.world.all_pushed().await;
     is_no_vm(issue(&second, &id, AUDIENCE).await);
 }
 

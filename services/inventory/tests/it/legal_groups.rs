@@ -112,7 +112,7 @@ async fn approved(groups: &[&[u32]]) -> Ready {
         .approve_and_wipe("a1", &discovery, &[0, 1, 2, 3])
         .await;
     assert_eq!(slots.expect("approved").len(), 4);
-    ready.world.settled().await;
+    ready.world.all_pushed().await;
     ready
 }
 
@@ -140,7 +140,7 @@ async fn b_43_a_partition_that_a_later_discovery_lacks_is_not_allocated() {
     );
     ready.inspect("d3").await;
     ready.host.send_heartbeat().await;
-    ready.world.settled().await;
+    ready.world.all_pushed().await;
     let world = &ready.world;
     let groups = in_ledger(world, ready.host.node_id()).await;
     assert_eq!(groups, [vec![2, 4]]);

@@ -11,7 +11,7 @@ mod host_reports;
 mod identity;
 mod ledger;
 mod legal_groups;
-mod life;
+mod lifecycle;
 mod nodes;
 mod pushes;
 mod readiness;

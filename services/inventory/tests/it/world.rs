@@ -283,7 +283,7 @@ impl World {
     }
 
     /// Nothing is left to push to the ledger.
-    pub(crate) async fn settled(&self) {
+    pub(crate) async fn all_pushed(&self) {
         let owner = self.owner().await;
         until("the ledger knows all", || async {
             let due: i64 = sqlx::query_scalar(

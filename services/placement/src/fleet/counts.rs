@@ -1,8 +1,8 @@
-//! Where GPUs and nodes stand, and counters that contain each other by construction.
+//! States of GPUs and nodes, and counters that contain each other by construction.
 
-/// Where a GPU or node stands; each contains those after it.
+/// The state of a GPU or node in the fleet; each contains those after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Standing {
+pub enum FleetState {
     /// In the ledger.
     Delivered,
     /// Nothing says that it is not fit.
@@ -35,14 +35,14 @@ impl GpuFacts {
         }
     }
 
-    /// Where it stands.
+    /// Its state.
     #[must_use]
-    pub fn standing(self) -> Standing {
+    pub fn state(self) -> FleetState {
         match self {
-            Self { healthy: false, .. } => Standing::Delivered,
-            Self { active: true, .. } => Standing::Active,
-            Self { held: true, .. } => Standing::Reserved,
-            _ => Standing::Healthy,
+            Self { healthy: false, .. } => FleetState::Delivered,
+            Self { active: true, .. } => FleetState::Active,
+            Self { held: true, .. } => FleetState::Reserved,
+            _ => FleetState::Healthy,
         }
     }
 }
@@ -61,12 +61,12 @@ pub struct Counts {
 }
 
 impl Counts {
-    fn add(&mut self, standing: Standing, held: bool, active: bool) {
+    fn add(&mut self, state: FleetState, held: bool, active: bool) {
         self.delivered += 1;
-        self.healthy += u64::from(standing >= Standing::Healthy);
-        self.reserved += u64::from(standing >= Standing::Reserved);
-        self.active += u64::from(standing >= Standing::Active);
-        let unhealthy = standing == Standing::Delivered;
+        self.healthy += u64::from(state >= FleetState::Healthy);
+        self.reserved += u64::from(state >= FleetState::Reserved);
+        self.active += u64::from(state >= FleetState::Active);
+        let unhealthy = state == FleetState::Delivered;
         self.reserved_unhealthy += u64::from(unhealthy && (held || active));
         self.active_unhealthy += u64::from(unhealthy && active);
     }
@@ -82,22 +82,22 @@ pub struct FleetCounts {
 impl FleetCounts {
     /// Counts one node with its GPUs. `host_healthy`: nothing is wrong with the host itself.
     pub fn add(&mut self, host_healthy: bool, gpus: &[GpuFacts]) {
-        let mut best = Standing::Healthy;
+        let mut best = FleetState::Healthy;
         let mut all_healthy = host_healthy;
         for gpu in gpus {
-            let standing = gpu.standing();
-            self.gpus.add(standing, gpu.held, gpu.active);
+            let state = gpu.state();
+            self.gpus.add(state, gpu.held, gpu.active);
             all_healthy &= gpu.healthy;
-            best = best.max(standing);
+            best = best.max(state);
         }
-        let standing = if all_healthy {
+        let state = if all_healthy {
             best
         } else {
-            Standing::Delivered
+            FleetState::Delivered
         };
         let held = gpus.iter().any(|gpu| gpu.held);
         let active = gpus.iter().any(|gpu| gpu.active);
-        self.nodes.add(standing, held, active);
+        self.nodes.add(state, held, active);
     }
 }
 

@@ -1,4 +1,4 @@
-//! When what a project has was not healthy or being repaired, and until when: its own claims decide what it reads.
+//! When what a project has was not healthy or under break-fix, and until when: its own claims decide what it reads.
 use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
@@ -6,18 +6,22 @@ use uuid::Uuid;
 
 use crate::model::{Health, StoredHealth};
 
+/// The values of a health in the database.
+pub(super) const HEALTH: &[&str] = &["healthy", "unknown", "degraded", "failed"];
+
 /// A time in which GPUs of an allocation were not healthy, as far as the allocation had them.
 #[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
 pub struct HealthEvent {
-    /// Of the first GPU of the event; of a repair below 0.
+    /// Of the first GPU of the event; of break-fix below 0.
     pub id: i64,
     pub allocation_id: Uuid,
     /// GPUs of the allocation.
     pub gpus: i64,
     #[sqlx(try_from = "StoredHealth")]
     pub health: Health,
-    /// An operator repaired the host, or the device, by hand.
-    pub repair: bool,
+    /// Break-fix: an operator worked on the host, or the device, by hand.
+    #[sqlx(rename = "repair")]
+    pub break_fix: bool,
     /// Not before the allocation had them.
     pub started_at: Timestamp,
     /// Not after; none: it lasts.
@@ -38,7 +42,7 @@ pub static EVENTS: Catalog = Catalog {
     fields: &[
         Field::sortable("allocation_id", Kind::Id, "listed.allocation_id"),
         Field::sortable("gpu_count", Kind::Number, "listed.gpus"),
-        Field::new("health", Kind::OneOf(super::HEALTH), "listed.health::text"),
+        Field::new("health", Kind::OneOf(HEALTH), "listed.health::text"),
         Field::new("repair", Kind::Flag, "listed.repair"),
         Field::sortable("start_time", Kind::Time, "listed.started_at"),
         Field::new("end_time", Kind::Time, "listed.ended_at"),

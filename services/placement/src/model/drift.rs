@@ -4,9 +4,9 @@ use gpuaas_common::time::proto_time;
 use gpuaas_proto::gpuaas::common::v1::SlotDrift;
 use serde::{Deserialize, Serialize};
 
-/// A difference that stands.
+/// A difference that is there now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Standing {
+pub struct CurrentDrift {
     /// The difference.
     #[serde(flatten)]
     pub drift: Drift,
@@ -14,8 +14,8 @@ pub struct Standing {
     pub since: jiff::Timestamp,
 }
 
-impl Standing {
-    /// On the wire.
+impl CurrentDrift {
+    /// As a message.
     #[must_use]
     pub fn to_proto(&self) -> SlotDrift {
         self.drift.to_proto(Some(proto_time(self.since)))

@@ -5,7 +5,8 @@ use std::time::Duration;
 use gpuaas_common::user_data::UserData;
 use uuid::Uuid;
 
-use super::{Image, Shape};
+use super::frozen::Image;
+use super::states::Shape;
 use crate::decision::{GpuCount, PackingStrategy};
 
 /// The requested resources; validated except for what only the ledger knows.

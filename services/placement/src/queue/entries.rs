@@ -185,9 +185,9 @@ pub(super) fn in_order(queued: Vec<QueuedRequest>, now: jiff::Timestamp) -> Vec<
         .collect()
 }
 
-/// Where an allocation stands.
+/// The place of an allocation in its queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub struct QueuePosition {
     /// 1: next.
     pub position: u32,
     /// Why it is queued: a name of `ErrorReason` without prefix.
@@ -203,10 +203,10 @@ pub struct Standing {
 ///
 /// # Errors
 /// Those of the database.
-pub async fn standing(
+pub async fn positions(
     conn: &mut PgConnection,
     allocations: &[Allocation],
-) -> Result<HashMap<Uuid, Standing>> {
+) -> Result<HashMap<Uuid, QueuePosition>> {
     let ids: Vec<Uuid> = allocations
         .iter()
         .filter(|row| row.state == AllocationState::Requested)
@@ -233,13 +233,13 @@ pub async fn standing(
         for (place, entry) in queued.into_iter().enumerate() {
             for member in entry.members {
                 if ids.contains(&member.allocation_id) {
-                    let standing = Standing {
+                    let position = QueuePosition {
                         position: u32::try_from(place + 1).unwrap_or(u32::MAX),
                         reason: entry.reason.clone(),
                         since: entry.batch.since,
                         deadline: entry.deadline,
                     };
-                    found.insert(member.allocation_id, standing);
+                    found.insert(member.allocation_id, position);
                 }
             }
         }

@@ -1,16 +1,16 @@
 //! What allocations hold, for the plans and for their readers.
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
-use sqlx::types::Json;
 use uuid::Uuid;
 
+use super::rows::Row;
 use super::ties::Ties;
 use crate::catalog::{self, Sku};
 use crate::decision::{self, Choice, GpuCount, ImageKey, Move, PlacedAllocation};
 use crate::decision_input::decision_request;
-use crate::model::{AllocationState, Constraints, Shape};
+use crate::model::{AllocationState, Shape};
 use crate::{Error, Result};
 
 /// An allocation as a plan shows it.
@@ -49,66 +49,6 @@ pub struct PlannedMove {
     pub allocation: PlannedAllocation,
     /// Where it would be.
     pub placement: PlannedPlacement,
-}
-
-/// An allocation with its live claims.
-#[derive(Debug, Clone, sqlx::FromRow)]
-pub(super) struct Row {
-    pub(super) id: Uuid,
-    pub(super) project_id: Uuid,
-    pub(super) sku: String,
-    #[sqlx(try_from = "i32")]
-    pub(super) gpu_count: GpuCount,
-    pub(super) capacity_shape: Shape,
-    pub(super) state: AllocationState,
-    power: Option<String>,
-    pub(super) node_id: Uuid,
-    slot_ids: Vec<Uuid>,
-    /// None: unknown, the platform before this one made it.
-    pub(super) constraints: Option<Json<Constraints>>,
-    pub(super) labels: Json<BTreeMap<String, String>>,
-    image_digest: Option<String>,
-}
-
-impl Row {
-    /// Its placement constraints, as far as they are known.
-    pub(super) fn requested(&self) -> Option<&Constraints> {
-        self.constraints.as_ref().map(|known| &known.0)
-    }
-}
-
-macro_rules! rows {
-    ($which:literal) => {
-        concat!(
-            "SELECT a.id, a.project_id, a.sku, a.gpu_count, a.capacity_shape, a.state, a.power, c.node_id, c.slot_ids,
-                    a.constraints, a.labels, a.image ->> 'digest' AS image_digest
-               FROM (SELECT allocation_id, node_id,
-                            coalesce(array_agg(slot_id) FILTER (WHERE slot_id IS NOT NULL), '{}') AS slot_ids
-                       FROM claims WHERE state NOT IN ('released', 'cleanup_blocked') AND ",
-            $which,
-            " GROUP BY allocation_id, node_id) c
-               JOIN allocations a ON a.id = c.allocation_id AND a.state NOT IN ('released', 'failed')
-              ORDER BY a.id"
-        )
-    };
-}
-
-/// What is held on these nodes, by id.
-pub(super) async fn on_nodes(conn: &mut PgConnection, ids: &[Uuid]) -> Result<Vec<Row>> {
-    Ok(sqlx::query_as(rows!("node_id = ANY ($1)"))
-        .bind(ids)
-        .fetch_all(conn)
-        .await?)
-}
-
-/// What is held on all nodes of regions, by id.
-pub(super) async fn in_regions(conn: &mut PgConnection, codes: &[String]) -> Result<Vec<Row>> {
-    Ok(sqlx::query_as(rows!(
-        "node_id IN (SELECT id FROM nodes WHERE region_code = ANY ($1))"
-    ))
-    .bind(codes)
-    .fetch_all(conn)
-    .await?)
 }
 
 /// The SKUs that allocations are of, each read once.
@@ -150,7 +90,7 @@ pub(super) fn allocations(rows: &[Row], skus: &Skus) -> Result<Vec<PlacedAllocat
             let request = skus.request(row)?;
             let running = row.power.as_deref() == Some("running");
             // what is on its way somewhere cannot be judged
-            let settled = running || matches!(row.power.as_deref(), Some("stopped" | "rescued"));
+            let stable = running || matches!(row.power.as_deref(), Some("stopped" | "rescued"));
             Ok(PlacedAllocation {
                 id: row.id,
                 node_id: row.node_id,
@@ -158,7 +98,7 @@ pub(super) fn allocations(rows: &[Row], skus: &Skus) -> Result<Vec<PlacedAllocat
                 // of one that is stopped they are owed, so they are back with it, too
                 hugepages_1g_back: request.hugepages_1g,
                 request,
-                movable: row.state == AllocationState::Active && settled && !ties.bound(row),
+                movable: row.state == AllocationState::Active && stable && !ties.bound(row),
                 anti_affinity: ties.anti_affinity(row),
             })
         })

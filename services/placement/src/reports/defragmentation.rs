@@ -3,7 +3,8 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::allocations::{Names, PlannedMove, Skus, allocations, backfill_reserved, in_regions};
+use super::allocations::{Names, PlannedMove, Skus, allocations, backfill_reserved};
+use super::rows::in_regions;
 use crate::capacity::Capacity;
 use crate::catalog::{self, Sku};
 use crate::decision::{GpuCount, PackingStrategy, PlanInput, Step, defragment};

@@ -7,7 +7,8 @@ use serde_json::json;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::allocations::{Names, PlannedAllocation, PlannedPlacement, Row, Skus, on_nodes};
+use super::allocations::{Names, PlannedAllocation, PlannedPlacement, Skus};
+use super::rows::{Row, on_nodes};
 use crate::capacity::Capacity;
 use crate::decision::{
     BaremetalCandidate, DisplacedAllocation, Fleet, GpuCount, PlanInput, Rules, evacuate,

@@ -2,9 +2,8 @@
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::allocations::{
-    Names, PlannedMove, Row, Skus, allocations, backfill_reserved, in_regions,
-};
+use super::allocations::{Names, PlannedMove, Skus, allocations, backfill_reserved};
+use super::rows::{Row, in_regions};
 use crate::capacity::Capacity;
 use crate::catalog;
 use crate::decision::{DrainedNode, PackingStrategy, PlanInput, preserve};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::allocations::Row;
+use super::rows::Row;
 use crate::decision::AntiAffinity;
 use crate::model::Constraints;
 

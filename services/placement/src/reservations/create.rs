@@ -12,9 +12,12 @@ use sqlx::PgConnection;
 use tonic::Code;
 use uuid::Uuid;
 
-use super::{
-    CapacityReservation, Reconciled, get, hold, least, limit, message, offered, reconcile, record,
-};
+use super::hold;
+use super::limit::{self, limit};
+use super::message::message;
+use super::reconcile::{self, Reconciled};
+use super::record::record;
+use super::stored::{CapacityReservation, get, least, offered};
 use crate::capacity::Ledger;
 use crate::catalog::Sku;
 use crate::error::{Exceeded, sentence};

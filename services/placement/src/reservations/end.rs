@@ -10,7 +10,8 @@ use tonic::Code;
 use uuid::Uuid;
 
 use super::hold::{self, Which};
-use super::{CapacityReservation, digested, get, record};
+use super::record::{digested, record};
+use super::stored::{CapacityReservation, get};
 use crate::model::{ReservationState, Scope};
 use crate::reserve::{Mode, Policy, in_transaction, retry};
 use crate::{Error, Result};

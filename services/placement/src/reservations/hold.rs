@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{CapacityReservation, least};
+use super::stored::{CapacityReservation, least};
 use crate::catalog::Sku;
 use crate::decision::{Fleet, GpuCount, Rules};
 use crate::decision_input::decision_request;

@@ -2,7 +2,7 @@
 use gpuaas_common::time::proto_time;
 use gpuaas_proto::gpuaas::scheduler::v1 as pb;
 
-use super::CapacityReservation;
+use super::stored::CapacityReservation;
 use crate::model::ReservationState;
 
 /// A reservation as a message, without the launches that fit on it.

@@ -12,7 +12,8 @@ use uuid::Uuid;
 
 use super::end::close;
 use super::hold::{self, SearchState, Which};
-use super::{CapacityReservation, SYSTEM, digested, get, least, offered, record};
+use super::record::{SYSTEM, digested, record};
+use super::stored::{CapacityReservation, get, least, offered};
 use crate::capacity::Ledger;
 use crate::model::{ReservationState, Scope};
 use crate::reserve::{Mode, Policy, Search, in_transaction};

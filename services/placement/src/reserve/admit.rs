@@ -2,10 +2,9 @@
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sqlx::PgConnection;
 
-use super::{Policy, Request};
 use crate::catalog::{self, Sku};
 use crate::error::{Exceeded, sentence};
-use crate::model::Shape;
+use crate::model::{Policy, Request, Shape};
 use crate::reserved_slots::Unused;
 use crate::{Error, Reason, Result, quota};
 

@@ -7,15 +7,15 @@ use sqlx::{Acquire as _, PgConnection};
 use uuid::Uuid;
 
 use super::admit::refusal;
-use super::place::{Host, bound, lock_first, unbound};
+use super::explanation::{Explanation, count};
+use super::place::{Host, Search, bound, lock_first, unbound};
 use super::record::NewClaim;
-use super::{Explanation, Policy, Request, Search, count};
 use crate::capacity::Capacity;
 use crate::catalog::Sku;
 pub(super) use crate::decision::Judged;
 use crate::decision::{BaremetalCandidate, Fleet, Rules, judge_baremetal, judge_each_baremetal};
 use crate::decision_input::decision_request;
-use crate::model::{Bindings, Snapshot};
+use crate::model::{Bindings, Policy, Request, Snapshot};
 use crate::outbox::EventClaim;
 use crate::queue::Ahead;
 use crate::{Error, Result, candidates, constraints};

@@ -6,8 +6,24 @@ use jiff::Timestamp;
 use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
-use super::{BATCH_METHOD, Key, METHOD, Request};
+use crate::model::Request;
 use crate::{Error, Result};
+
+/// Method name in the scope of idempotency keys: callers that answer replays themselves search with it.
+pub const METHOD: &str = "Reserve";
+/// The same for a batch.
+pub const BATCH_METHOD: &str = "ReserveBatch";
+
+/// One key with all that is reserved under it.
+#[derive(Debug, Clone, Copy)]
+pub struct Key<'a> {
+    /// The requesting principal.
+    pub principal: &'a str,
+    /// The caller's key.
+    pub idempotency_key: &'a str,
+    /// SHA-256 of the canonical request.
+    pub request_hash: &'a [u8],
+}
 
 /// One request, or a batch of which all or none is reserved, under one key.
 #[derive(Debug, Clone, Copy)]

@@ -6,14 +6,15 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::admit::check;
-use super::{Explanation, Policy, Request, baremetal, count};
+use super::baremetal;
+use super::explanation::{Explanation, count};
 use crate::Result;
 use crate::capacity::Capacity;
 use crate::catalog::Sku;
 use crate::constraints;
 use crate::decision::{Choice, Fleet, Ranking, Rules, UnschedulableReason, Verdict};
 use crate::decision_input::launch_request;
-use crate::model::Shape;
+use crate::model::{Policy, Request, Shape};
 use crate::queue::Ahead;
 
 /// What placement makes of one node.
@@ -27,7 +28,7 @@ pub struct NodeVerdict {
     pub outcome: Result<Option<Choice>, Vec<UnschedulableReason>>,
 }
 
-/// Where a request would fit; unlike [`super::validate`] it is no error when that is nowhere. Only project, region, SKU,
+/// Where a request would fit; unlike [`super::now::validate`] it is no error when that is nowhere. Only project, region, SKU,
 /// count, image and constraints of the request count.
 ///
 /// # Errors

@@ -6,19 +6,20 @@ use sqlx::{Acquire as _, PgConnection};
 use uuid::Uuid;
 
 use super::admit::refusal;
-use super::{Policy, Request};
 use crate::capacity::Capacity;
 use crate::catalog::Sku;
 use crate::decision::{self, Choice, Fleet, Ranking, decide_by, refusal_reasons};
 use crate::decision_input::launch_request;
+use crate::model::{Policy, Request};
 use crate::queue::Ahead;
-use crate::{Error, Result, candidates, constraints, slots};
+use crate::slots::take;
+use crate::{Error, Result, candidates, constraints};
 
 /// What was taken: slots of a locked node, reserved; for a capacity reservation only locked.
 pub(crate) struct Taken {
     pub(crate) host: Host,
     /// By index.
-    pub(crate) slots: Vec<slots::Reserved>,
+    pub(crate) slots: Vec<take::Reserved>,
     /// Those of them that hold their fabric device alone.
     pub(crate) alone: Vec<Uuid>,
 }
@@ -249,7 +250,7 @@ async fn attempt(
     let seen = sought.seen.as_ref();
     if let Some((choice, version)) = seen.and_then(|it| it.fleet.choice_on(&it.ranking, node_id))
         && let Some(slots) =
-            slots::reserve_unchanged(conn, &choice.slot_ids, (node_id, version)).await?
+            take::reserve_unchanged(conn, &choice.slot_ids, (node_id, version)).await?
     {
         let alone = choice.alone;
         return Ok(Attempt::Taken(Box::new(Taken { host, slots, alone })));
@@ -277,9 +278,9 @@ async fn attempt(
         return Ok(Attempt::Lost(node_id));
     }
     let slots = if request.bypasses_queue {
-        slots::lock_free(conn, &ids, wait.is_some()).await?
+        take::lock_free(conn, &ids, wait.is_some()).await?
     } else {
-        slots::reserve(conn, &ids, wait.is_some()).await?
+        take::reserve(conn, &ids, wait.is_some()).await?
     };
     Ok(match slots {
         Some(slots) => Attempt::Taken(Box::new(Taken { host, slots, alone })),

@@ -19,16 +19,19 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::admit::{check, over_quota};
-use super::call::{Call, Mode, Taking, ids_of, in_transaction, retry};
-use super::record::{Beginning, insert_allocation};
-use super::{Explanation, METHOD, Policy, Request, entry, explain, run, validate};
+use super::call::{Call, METHOD, Mode, Taking, ids_of, in_transaction, retry};
+use super::explain;
+use super::explanation::Explanation;
+use super::now::{run, validate};
+use super::record::{Beginning, entry, insert_allocation};
 use crate::capacity::Ledger;
 use crate::catalog::Sku;
 use crate::error::Exceeded;
-use crate::model::{AllocationState, SlotClass};
+use crate::model::{AllocationState, Policy, Request, SlotClass};
 use crate::quota::{self, Quota};
 use crate::{Error, Result, constraints, outbox, queue, timeline};
 
+use serve::STEP;
 pub use serve::{Pass, serve_queue};
 
 /// Longest time a request may be queued.
@@ -37,8 +40,6 @@ pub const MAX_WAIT_SECONDS: i64 = 7 * 24 * 3600;
 const CLOCK_SKEW_SECONDS: i64 = 60;
 /// Most allocations of a project that may be queued at once.
 pub const MAX_QUEUED: i64 = 100;
-/// Step of the timeline while an allocation is queued.
-const STEP: &str = "wait";
 
 /// Checks everything that [`or_queue`] checks, and takes joining the queue back.
 pub(super) async fn validate_or_queue(

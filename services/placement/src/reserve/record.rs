@@ -1,19 +1,20 @@
 //! Writing a reservation: the allocation, and the claims on its slots.
-use gpuaas_common::audit;
 use gpuaas_common::id::{IdGen, random_hex};
 use gpuaas_common::user_data::UserData;
+use gpuaas_common::{audit, origin};
 use jiff::Timestamp;
 use jiff_sqlx::ToSqlx as _;
+use serde_json::json;
 use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use super::Request;
 use super::place::Taken;
 use crate::catalog::Sku;
-use crate::model::{Allocation, AllocationState, SlotClass, Snapshot};
+use crate::model::{Allocation, AllocationState, Request, SlotClass, Snapshot};
 use crate::outbox::EventClaim;
-use crate::{Error, Result, allocations, outbox, slots, user_data, workflows};
+use crate::slots::take;
+use crate::{Error, Result, allocations, outbox, user_data, workflows};
 
 /// How an allocation begins.
 #[derive(Debug, Clone, Copy)]
@@ -106,7 +107,7 @@ pub(super) struct NewClaim {
 /// One claim for each slot that was taken (B-22).
 pub(super) fn claims(ids: IdGen, sku: &Sku, taken: Taken) -> Vec<NewClaim> {
     let Taken { host, slots, alone } = taken;
-    let of_slot = |slot: slots::Reserved| {
+    let of_slot = |slot: take::Reserved| {
         let device = slot.bindings.fabric_device.clone();
         NewClaim {
             held: EventClaim {
@@ -152,7 +153,7 @@ pub(super) async fn begin(
         request.gpu_count, request.sku, request.region_code
     );
     let (principal, detail) = audited.map(|entry| (entry.principal, entry.detail)).unzip();
-    let origin = audit::origin::current();
+    let origin = origin::current();
     sqlx::query(
         "WITH claim AS (
              INSERT INTO claims (id, allocation_id, sku, kind, node_id, slot_id, slot_class, slot_generation, state,
@@ -204,4 +205,25 @@ pub(super) async fn begin(
     .execute(conn)
     .await?;
     Ok(())
+}
+
+/// Who got what (P10).
+pub(super) fn entry<'a>(
+    principal: &'a str,
+    request: &'a Request,
+    allocation: &Allocation,
+    allocation_id: &'a str,
+) -> audit::Entry<'a> {
+    let detail = json!({
+        "project_id": request.project_id, "name": request.name, "region_code": request.region_code,
+        "sku": request.sku, "gpu_count": request.gpu_count, "image": request.image.slug,
+    });
+    audit::Entry {
+        principal,
+        action: "allocation.create",
+        resource: "allocation",
+        resource_id: allocation_id,
+        request_id: &request.request_id,
+        detail: allocations::with_digests(detail, None, allocation),
+    }
 }

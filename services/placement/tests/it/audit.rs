@@ -1,7 +1,7 @@
 //! The audit: silent on a ledger that lived through everything, and able to see each way in which one is unsound.
 use gpuaas_placement::audit::{self, INVARIANTS, Report};
 use gpuaas_placement::provision::{self, HostState};
-use gpuaas_placement::{Scope, release, repair, reservations, stamper};
+use gpuaas_placement::{Scope, release, repair, reservations, sequencer};
 use sqlx::{AssertSqlSafe, Executor as _};
 
 use crate::world::World;
@@ -79,7 +79,9 @@ async fn lived_in() -> World {
         .expect("repair");
     tx.commit().await.expect("commit");
     reserve_capacity(&world).await;
-    stamper::run_once(&world.allocation).await.expect("stamp");
+    sequencer::run_once(&world.allocation)
+        .await
+        .expect("sequenced");
     world
 }
 
@@ -110,7 +112,7 @@ async fn reserve_capacity(world: &World) {
 async fn p1_an_audit_of_a_ledger_in_use_finds_nothing() {
     let world = lived_in().await;
     let report = report(&world).await;
-    assert_eq!(report.findings.len(), INVARIANTS.len());
+    assert_eq!(report.checks.len(), INVARIANTS.len());
     assert_eq!(report.broken().count(), 0, "{report:#?}");
 }
 
@@ -247,7 +249,7 @@ async fn an_audit_sees_each_way_in_which_a_ledger_is_unsound() {
         let done = tx.execute(statement).await.expect(statement);
         assert!(done.rows_affected() > 0, "{statement} changes something");
         let report = audit::ledger(&mut tx).await.expect("audit");
-        let broken: Vec<_> = report.broken().map(|finding| finding.name).collect();
+        let broken: Vec<_> = report.broken().map(|check| check.name).collect();
         assert!(broken.contains(&name), "{statement}: {broken:?}");
         tx.rollback().await.expect("rollback");
         seen.push(name);
@@ -264,7 +266,7 @@ async fn an_audit_sees_each_way_in_which_a_ledger_is_unsound() {
     assert!(
         report
             .broken()
-            .any(|finding| finding.name == "events_have_no_gap"),
+            .any(|check| check.name == "events_have_no_gap"),
         "{report:#?}"
     );
     tx.rollback().await.expect("rollback");
@@ -300,7 +302,9 @@ async fn events_that_were_removed_by_age_are_not_missed() {
     assert_eq!(found.broken().count(), 0, "{found:#?}");
     // what happens from now on is explained again
     world.reserved(1).await;
-    stamper::run_once(&world.allocation).await.expect("stamp");
+    sequencer::run_once(&world.allocation)
+        .await
+        .expect("sequenced");
     let found = report(&world).await;
     assert_eq!(found.broken().count(), 0, "{found:#?}");
 }

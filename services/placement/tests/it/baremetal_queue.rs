@@ -1,7 +1,7 @@
 //! Bare-metal nodes in the queue: fair, never starved by slices, and no more than a node is kept for each.
 use futures::future::join_all;
 use gpuaas_placement::model::{Allocation, AllocationState, Scope, SlotClass, SlotStatus};
-use gpuaas_placement::queue::{self, Standing};
+use gpuaas_placement::queue::{self, QueuePosition};
 use gpuaas_placement::reserve::{self, Key, Pass, Request, serve_queue};
 use gpuaas_placement::{Error, Result, audit, release};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -50,11 +50,11 @@ async fn free(world: &World, id: Uuid) -> Allocation {
     begun.allocation
 }
 
-async fn standing(world: &World, id: Uuid) -> Option<Standing> {
+async fn queue_position(world: &World, id: Uuid) -> Option<QueuePosition> {
     let row = world.get(id).await;
     let mut conn = world.allocation.acquire().await.expect("connection");
-    let found = queue::standing(&mut conn, &[row]).await;
-    found.expect("standing").remove(&id)
+    let found = queue::positions(&mut conn, &[row]).await;
+    found.expect("positions").remove(&id)
 }
 
 async fn kept(world: &World) -> Vec<Uuid> {
@@ -107,14 +107,14 @@ async fn b_21_b_57_a_bare_metal_node_waits_says_why_and_is_served_once_the_disks
     let request = of_another(bare_metal(&world));
     let waits = wait(&world, &request).await;
     assert_eq!(wait(&world, &request).await, waits, "the key leads to it");
-    let stands = standing(&world, waits).await.expect("queued");
+    let stands = queue_position(&world, waits).await.expect("queued");
     let reported = (stands.position, stands.reason.as_str());
     assert_eq!(reported, (1, "SLOTS_IN_USE"));
     assert_eq!(pass(&world).await, Pass::default());
     tenancy(&world, holder, async || {}).await;
     // what the tenant left is proven by an approval, and not before
     assert_eq!(pass(&world).await, Pass::default());
-    let stands = standing(&world, waits).await.expect("queued");
+    let stands = queue_position(&world, waits).await.expect("queued");
     assert_eq!(stands.reason, "INCOMPLETE_SLOT");
     let all: Vec<_> = (0..8).map(h200_slot).collect();
     world.approve(node, &all).await;
@@ -191,7 +191,7 @@ async fn b_47_no_more_than_a_node_is_kept_for_each_bare_metal_request() {
     let single = wait(&world, &of_another(bare_metal(&world))).await;
     pass(&world).await;
     assert_eq!(kept(&world).await.len(), 1);
-    let stands = standing(&world, single).await.expect("queued");
+    let stands = queue_position(&world, single).await.expect("queued");
     assert_eq!(stands.reason, "SLOTS_IN_USE");
     for _ in 0..21 {
         let id = reserve(&world, &slice(&world)).await.expect("has room");

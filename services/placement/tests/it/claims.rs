@@ -151,7 +151,7 @@ async fn b_29_an_allocation_without_a_claim_holds_nothing() {
 }
 
 /// What a user of a bare-metal node sees of it from the request to the end, and which nodes there were to choose from.
-async fn life(world: &World) -> Vec<String> {
+async fn lifecycle(world: &World) -> Vec<String> {
     let id = reserve(world, &bare_metal(world))
         .await
         .expect("a bare-metal node");
@@ -186,7 +186,7 @@ async fn life(world: &World) -> Vec<String> {
 #[tokio::test]
 async fn b_31_bare_metal_is_offered_as_before_beside_nodes_with_slices() {
     let (before, specs) = world_of(2).await;
-    let as_before = life(&before).await;
+    let as_before = lifecycle(&before).await;
     assert!(
         as_before.contains(&"active baremetal 8 GPU".to_owned()),
         "{as_before:?}"
@@ -194,7 +194,7 @@ async fn b_31_bare_metal_is_offered_as_before_beside_nodes_with_slices() {
     let (world, _) = world_of(specs.len() + 1).await;
     let beside = reserve(&world, &slice(&world)).await.expect("a slice");
     let sliced = world.get(beside).await.node_id;
-    assert_eq!(life(&world).await, as_before);
+    assert_eq!(lifecycle(&world).await, as_before);
     // the other bare-metal nodes are there to the last one, and the one with the slice is not
     let last = reserve(&world, &bare_metal(&world))
         .await

@@ -1,9 +1,9 @@
-//! The event log under concurrent writers and stampers: no gap, no inversion, nothing lost.
+//! The event log under concurrent writers and sequencers: no gap, no inversion, nothing lost.
 use std::collections::HashMap;
 
 use futures::future::join_all;
 use gpuaas_placement::outbox::{self, NewEvent};
-use gpuaas_placement::{events, stamper};
+use gpuaas_placement::{events, sequencer};
 use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
 
@@ -38,23 +38,25 @@ async fn write(world: &World, aggregate: Uuid) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn two_stampers_give_a_gapless_order() {
+async fn two_sequencers_give_a_gapless_order() {
     let world = World::new().await;
     let total = i64::try_from(AGGREGATES).expect("few") * EACH;
     let writers = async {
         join_all((0..AGGREGATES).map(|n| write(&world, Uuid::from_u128(n + 1)))).await;
     };
-    // at the pace of a busy service: a stamper that spins only takes the processor from the writers
-    let stamp = async || {
+    // at the pace of a busy service: a sequencer that spins only takes the processor from the writers
+    let sequence = async || {
         let mut pace = tokio::time::interval(std::time::Duration::from_millis(5));
-        let mut stamped = 0;
+        let mut sequenced = 0;
         while world.number("SELECT position FROM outbox_head").await < total {
             pace.tick().await;
-            stamped += stamper::run_once(&world.allocation).await.expect("stamp");
+            sequenced += sequencer::run_once(&world.allocation)
+                .await
+                .expect("sequenced");
         }
-        stamped
+        sequenced
     };
-    let ((), first, second) = tokio::join!(writers, stamp(), stamp());
+    let ((), first, second) = tokio::join!(writers, sequence(), sequence());
     assert_eq!(i64::try_from(first + second).expect("few"), total);
 
     let mut conn = world.allocation.acquire().await.expect("connection");
@@ -74,7 +76,7 @@ async fn two_stampers_give_a_gapless_order() {
     }
     assert_eq!(after, total);
     assert_eq!(
-        stamper::run_once(&world.allocation)
+        sequencer::run_once(&world.allocation)
             .await
             .expect("nothing left"),
         0

@@ -215,7 +215,7 @@ async fn b_35_what_a_reservation_reads_does_not_grow_with_the_fleet() {
         "event_explains_allocation",
         "event_explains_slot",
     ];
-    let mut broken = report.broken().map(|finding| finding.name);
+    let mut broken = report.broken().map(|check| check.name);
     assert!(broken.all(|name| missing.contains(&name)), "{report:#?}");
 }
 

@@ -461,7 +461,7 @@ async fn a_project_reads_of_the_repairs_of_what_it_has_and_of_no_others() {
     let of_host = open(None).await;
     let seen = events(&world, world.project).await;
     assert!(
-        matches!(seen.as_slice(), [one] if one.repair && one.ended_at.is_none() && one.gpus == 1),
+        matches!(seen.as_slice(), [one] if one.break_fix && one.ended_at.is_none() && one.gpus == 1),
         "{seen:?}"
     );
     close(of_host).await;
@@ -536,7 +536,7 @@ async fn a_repair_of_a_node_is_of_all_its_gpus() {
     let seen = events(&world, world.project).await;
     let gpus: Vec<_> = seen
         .iter()
-        .map(|one| (one.allocation_id, one.repair, one.gpus))
+        .map(|one| (one.allocation_id, one.break_fix, one.gpus))
         .collect();
     assert_eq!(gpus, [(id, true, 1), (id, true, 8)], "newest first");
 }

@@ -1,5 +1,5 @@
 //! Ingress mappings in the ledger: each port of a host once, and none without an active slice that it leads to.
-use gpuaas_placement::ingress::{self, Limits, New, Owner};
+use gpuaas_placement::ingress::{self, Limits, New, Owner, hosts};
 use gpuaas_placement::{Error, Scope, release};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sqlx::AssertSqlSafe;
@@ -114,7 +114,7 @@ async fn j_13_a_mapping_ends_with_its_allocation_whoever_ends_it_and_none_begins
     give(&world, node, Some(&owner(30_003))).await;
     let made = create(&world, id, None).await.expect("made");
     let mut tx = world.allocation.begin().await.expect("begin");
-    let wanted = ingress::wanted(&mut tx, id)
+    let wanted = hosts::wanted(&mut tx, id)
         .await
         .expect("read")
         .expect("active");
@@ -122,7 +122,7 @@ async fn j_13_a_mapping_ends_with_its_allocation_whoever_ends_it_and_none_begins
         (wanted.open.len(), wanted.ended.len(), wanted.lost.len()),
         (1, 0, 0)
     );
-    ingress::done(&mut tx, &wanted).await.expect("recorded");
+    hosts::done(&mut tx, &wanted).await.expect("recorded");
     tx.commit().await.expect("commit");
 
     let state = "SELECT count(*) FROM ingress_mappings WHERE state = 'deleting'";
@@ -137,14 +137,9 @@ async fn j_13_a_mapping_ends_with_its_allocation_whoever_ends_it_and_none_begins
         "its port is nobody's before its host has closed it"
     );
     let mut conn = world.allocation.acquire().await.expect("connection");
-    assert!(
-        ingress::wanted(&mut conn, id)
-            .await
-            .expect("read")
-            .is_none()
-    );
+    assert!(hosts::wanted(&mut conn, id).await.expect("read").is_none());
     assert_eq!(
-        ingress::due(&mut conn, &[], 10).await.expect("read"),
+        hosts::due(&mut conn, &[], 10).await.expect("read"),
         Vec::<Uuid>::new()
     );
     drop(conn);
@@ -182,7 +177,7 @@ async fn versions_for_hosts_grow_also_after_a_restore() {
     let id = world.active(1).await;
     let version = async || {
         let mut tx = world.allocation.begin().await.expect("begin");
-        let wanted = ingress::wanted(&mut tx, id)
+        let wanted = hosts::wanted(&mut tx, id)
             .await
             .expect("read")
             .expect("active");

@@ -2,7 +2,7 @@
 use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_placement::model::{AllocationState, ClaimState, Failure, Health, Scope, SlotStatus};
 use gpuaas_placement::provision::{self, HostState};
-use gpuaas_placement::{Error, Outcome, allocations, claims, events, release, stamper, timeline};
+use gpuaas_placement::{Error, Outcome, allocations, claims, events, release, sequencer, timeline};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -175,7 +175,9 @@ async fn b_28_life_of_an_allocation_ends_with_a_clean_slot() {
     assert_eq!(slot.allocation_id, None);
     assert_eq!(world.get(id).await.state, AllocationState::Released);
 
-    stamper::run_once(&world.allocation).await.expect("stamp");
+    sequencer::run_once(&world.allocation)
+        .await
+        .expect("sequenced");
     let mut conn = world.allocation.acquire().await.expect("connection");
     let (log, head) = events::read(&mut conn, 0, 100).await.expect("events");
     let of_allocation: Vec<_> = log

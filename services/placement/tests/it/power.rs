@@ -1,7 +1,7 @@
 //! Power of an active allocation: legal changes, their events, and that capacity and billing stay as they are.
 use gpuaas_placement::model::Scope;
 use gpuaas_placement::power::{self, Action};
-use gpuaas_placement::{Error, Fence, Outcome, events, release, stamper};
+use gpuaas_placement::{Error, Fence, Outcome, events, release, sequencer};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
@@ -70,7 +70,9 @@ async fn stop_start_and_reboot_keep_claims_and_billing() {
         1
     );
 
-    stamper::run_once(&world.allocation).await.expect("stamped");
+    sequencer::run_once(&world.allocation)
+        .await
+        .expect("sequenced");
     let mut conn = world.allocation.acquire().await.expect("connection");
     let (reported, _) = events::read(&mut conn, 0, 100).await.expect("events");
     let kinds: Vec<&str> = reported

@@ -25,7 +25,7 @@ async fn p5_a_server_that_dies_between_two_statements_loses_nobody_and_serves_no
             wire.order(left, cut);
             // it says so, or passes the batch over; both are the end of this server
             let _outcome = serve_queue(&wired, world.ids, POLICY).await;
-            let hit = wire.settled().await;
+            let hit = wire.ended().await;
             sound(&world).await;
             // another server goes on
             pass(&world).await;

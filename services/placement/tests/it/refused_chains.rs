@@ -183,9 +183,9 @@ async fn p1_p2_a_service_that_is_wrong_takes_nothing_from_a_tenant() {
                 id
             }
         };
-        gpuaas_placement::stamper::run_once(&world.allocation)
+        gpuaas_placement::sequencer::run_once(&world.allocation)
             .await
-            .expect("stamped");
+            .expect("sequenced");
         let slots = world.slots(node).await;
         let held = slots
             .iter()

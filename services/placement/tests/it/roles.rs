@@ -108,7 +108,7 @@ async fn within_the_ledger_each_role_does_its_own_part() {
             "UPDATE allocation_periods SET started_at = now()",
         ),
         ("gpuaas_allocation", "UPDATE outbox SET data = '{}'"),
-        // only allocation moves allocations, bills and stamps
+        // only allocation moves allocations, bills and gives events their positions
         (
             "gpuaas_scheduler",
             "UPDATE allocations SET state = 'active'",

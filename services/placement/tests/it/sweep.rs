@@ -1,7 +1,7 @@
-//! Old events go, in order and without a gap; young ones, unstamped ones and the last one stay.
+//! Old events go, in order and without a gap; young ones, ones without a position and the last one stay.
 use gpuaas_common::idempotency;
 use gpuaas_placement::model::Scope;
-use gpuaas_placement::{events, operators, release, stamper, sweep};
+use gpuaas_placement::{events, operators, release, sequencer, sweep};
 
 use crate::world::World;
 
@@ -11,7 +11,9 @@ async fn events_older_than_ninety_days_go_and_what_stays_has_no_gap() {
     for _ in 0..2 {
         world.reserved(1).await;
     }
-    stamper::run_once(&world.allocation).await.expect("stamped");
+    sequencer::run_once(&world.allocation)
+        .await
+        .expect("sequenced");
     let count = world.number("SELECT count(*) FROM outbox").await;
     let age = |from: i64, to: i64, days: i64| {
         format!(
@@ -39,7 +41,7 @@ async fn events_older_than_ninety_days_go_and_what_stays_has_no_gap() {
         world.number("SELECT min(position) FROM outbox").await,
         count
     );
-    // not stamped: nobody has read it yet
+    // not sequenced: nobody has read it yet
     world.reserved(1).await;
     world
         .run(

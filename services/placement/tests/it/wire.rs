@@ -3,7 +3,7 @@
 //!
 //! Every statement ends with a message `Sync` or is a message `Query`; both are counted from the moment a cut is
 //! ordered. After a cut the server has seen its end of the connection close, so locks are given back and the
-//! outcome of the transaction is settled before [`Wire::settled`] returns.
+//! outcome of the transaction is final before [`Wire::ended`] returns.
 use std::sync::{Arc, Mutex};
 
 use gpuaas_dev::postgres::TestDb;
@@ -39,7 +39,7 @@ struct Order {
 struct Shared {
     order: Mutex<Order>,
     /// One permit per cut that the server has noticed.
-    settled: Semaphore,
+    ended: Semaphore,
     server: std::path::PathBuf,
     superuser: PgPool,
 }
@@ -64,7 +64,7 @@ impl Wire {
         let listener = UnixListener::bind(folder.path().join(&socket)).expect("listen");
         let shared = Arc::new(Shared {
             order: Mutex::default(),
-            settled: Semaphore::new(0),
+            ended: Semaphore::new(0),
             server: db.server().folder().join(&socket),
             superuser: db.pool("postgres").await,
         });
@@ -99,14 +99,14 @@ impl Wire {
     }
 
     /// Takes an order back; true when the wire was cut, and then the server has noticed.
-    pub async fn settled(&self) -> bool {
+    pub async fn ended(&self) -> bool {
         let hit = {
             let mut order = self.shared.order.lock().expect("lock");
             order.cut = None;
             order.hit
         };
         if hit {
-            self.shared.settled.acquire().await.expect("open").forget();
+            self.shared.ended.acquire().await.expect("open").forget();
         }
         hit
     }
@@ -155,7 +155,7 @@ async fn carry(client: UnixStream, shared: Arc<Shared>) {
     // the server's half is closed now: it ends the backend, and its answers end
     let _ended = answers.await;
     if cut {
-        shared.settled.add_permits(1);
+        shared.ended.add_permits(1);
     }
 }
 

@@ -12,7 +12,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 use tonic::{Request, Response, Status};
 
-use super::{Api, parse, wire};
+use super::{Api, convert, parse};
 
 #[tonic::async_trait]
 impl SkuAdminService for Api {
@@ -64,7 +64,7 @@ impl Api {
         };
         let sku = request.sku.ok_or_else(|| Error::required("sku"))?;
         let (read, stays_as_it_is) = (sku.etag.clone(), sku.disabled.is_none());
-        let mut sku = parse::sku(sku)?;
+        let mut sku = parse_sku::sku(sku)?;
         let mut tx = self.pool.begin().await?;
         let taken = idempotency::take(&mut tx, scope, &hash, &sku.code).await?;
         if let Lookup::Replay { resource_id } = taken {
@@ -76,14 +76,14 @@ impl Api {
         if stays_as_it_is {
             sku.disabled = before.as_ref().is_some_and(|before| before.disabled);
         }
-        let before = before.map(wire::sku);
+        let before = before.map(convert::sku);
         etag::check(&read, before.as_ref().map_or("", |before| &before.etag))?;
         let stored = catalog::put_sku(&mut tx, &sku).await?;
         let detail = json!({
             "capacity_shape": stored.capacity_shape, "slot_class": stored.slot_class,
             "allowed_gpu_counts": stored.allowed_gpu_counts, "profile": stored.profile,
         });
-        let after = wire::sku(stored.clone());
+        let after = convert::sku(stored.clone());
         let detail = audit::with_digests(detail, before.as_ref(), Some(&after));
         let entry = audit::Entry {
             principal: &caller.principal,
@@ -108,6 +108,6 @@ impl Api {
 
 /// A SKU with what capacity reservations have of it: who disables it sees whose GPUs stay reserved.
 async fn for_operators(conn: &mut PgConnection, sku: catalog::Sku) -> Result<Sku> {
-    let mut one = wire::skus_for_operators(conn, vec![sku]).await?;
+    let mut one = convert::skus_for_operators(conn, vec![sku]).await?;
     one.pop().ok_or_else(|| Error::internal("no SKU"))
 }

@@ -4,9 +4,9 @@ use gpuaas_common::identity::Caller;
 use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::time::proto_time;
 use gpuaas_common::{Error, Result, id, page};
+use gpuaas_placement::convert;
 use gpuaas_placement::fleet::{self, EventQuery, Query, ReservationCounts};
 use gpuaas_placement::model::Health;
-use gpuaas_placement::wire;
 use gpuaas_proto::gpuaas::common::v1::HealthState;
 use gpuaas_proto::gpuaas::scheduler::v1 as pb;
 use gpuaas_proto::gpuaas::scheduler::v1::fleet_admin_service_server::FleetAdminService;
@@ -90,7 +90,7 @@ impl Api {
             region_code: given(&request.region_code),
             rack: given(&request.rack),
             hardware_type: given(&request.hardware_type),
-            health: (health != HealthState::Unspecified).then(|| wire::health(health)),
+            health: (health != HealthState::Unspecified).then(|| convert::health(health)),
             project_id: filter("project_id", &request.project_id)?,
             reservation_id: filter("reservation_id", &request.reservation_id)?,
             in_use: request.in_use,
@@ -172,7 +172,7 @@ fn node(node: fleet::FleetNode) -> pb::FleetNode {
         hardware_type: node.hardware_type,
         mode: node.mode,
         admin_state: node.admin_state,
-        health: wire::health_state(node.health).into(),
+        health: convert::health_state(node.health).into(),
         reason: node.reason,
         gpus: Some(counts(node.counts.gpus)),
         occupants: node.occupants.into_iter().map(occupant).collect(),
@@ -207,7 +207,7 @@ fn counted(rollup: fleet::Rollup) -> pb::FleetRollup {
 
 fn event(event: &fleet::HealthEvent) -> pb::HealthEvent {
     let message = match event.health {
-        _ if event.repair => {
+        _ if event.break_fix => {
             "An operator repairs the host of the GPUs by hand. It takes no new allocations meanwhile."
         }
         Health::Healthy => "",
@@ -219,10 +219,10 @@ fn event(event: &fleet::HealthEvent) -> pb::HealthEvent {
         id: event.id.to_string(),
         allocation_id: event.allocation_id.to_string(),
         gpu_count: number(event.gpus),
-        health: wire::health_state(event.health).into(),
+        health: convert::health_state(event.health).into(),
         start_time: Some(time(event.started_at)),
         end_time: event.ended_at.map(time),
         message: message.to_owned(),
-        repair: event.repair,
+        repair: event.break_fix,
     }
 }

@@ -18,7 +18,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{Api, parse, wire};
+use super::{Api, convert, parse};
 
 impl Api {
     pub(super) async fn take_node(&self, mut request: PutNodeRequest) -> Result<LedgerNode> {
@@ -54,7 +54,7 @@ impl Api {
             node_id = %node.id, generation = node.generation, schedulable = node.schedulable,
             reason = node.not_schedulable_reason, "take in node"
         );
-        Ok(wire::node(node))
+        Ok(convert::node(node))
     }
 
     /// Takes everything of a node in but the mode or limit that has to wait, and says so: inventory tells it again until it
@@ -163,7 +163,7 @@ impl Api {
         )
         .await?;
         let epochs = claims::epochs(&mut tx).await?;
-        let approved = wire::slots(rows, epochs);
+        let approved = convert::slots(rows, epochs);
         let detail = json!({ "slot_indexes": indexes, "evidence": request.evidence });
         let entry = audit::Entry {
             principal: &request.principal,
@@ -199,14 +199,14 @@ impl Api {
         )?;
         let mut tx = self.pool.begin().await?;
         if let Lookup::Replay { .. } = idempotency::lookup(&mut tx, scope, &hash).await? {
-            return Ok(wire::slot(slots::get(&mut tx, node_id, slot_id).await?));
+            return Ok(convert::slot(slots::get(&mut tx, node_id, slot_id).await?));
         }
         slots::expect(&mut tx, node_id, slot_id, &request.etag).await?;
-        let before = wire::slot(slots::get(&mut tx, node_id, slot_id).await?);
+        let before = convert::slot(slots::get(&mut tx, node_id, slot_id).await?);
         let by = Attribution::of(&request.principal, &request.reason);
         let slot = operators::set_slot_admin_state(&mut tx, node_id, slot_id, request.disabled, by)
             .await?;
-        let slot = wire::slot(slot);
+        let slot = convert::slot(slot);
         let detail = json!({ "node_id": node_id, "reason": request.reason });
         let entry = audit::Entry {
             principal: &request.principal,
@@ -231,7 +231,7 @@ impl Api {
     }
 
     pub(super) async fn take_price(&self, request: &PutSkuPriceRequest) -> Result<()> {
-        let price = parse::price(
+        let price = parse_sku::price(
             &request.price_version_id,
             request.price_per_gpu_hour.as_ref(),
         )?;
@@ -251,7 +251,7 @@ impl Api {
 /// The slots of a node as this service shows them.
 async fn listed(conn: &mut PgConnection, node_id: Uuid) -> Result<ListSlotsResponse> {
     let rows = slots::list(conn, node_id).await?;
-    Ok(wire::slots(rows, claims::epochs(conn).await?))
+    Ok(convert::slots(rows, claims::epochs(conn).await?))
 }
 
 pub(super) fn scope<'a>(principal: &'a str, method: &'a str, key: &'a str) -> Result<Scope<'a>> {

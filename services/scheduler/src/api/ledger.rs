@@ -26,11 +26,11 @@ impl Api {
     async fn audit(&self) -> Result<AuditLedgerResponse> {
         let mut conn = self.pool.acquire().await?;
         let report = audit::ledger(&mut conn).await?;
-        for finding in report.broken() {
+        for check in report.broken() {
             tracing::error!(
-                invariant = finding.name,
-                broken = finding.broken,
-                subjects = ?finding.subjects,
+                invariant = check.name,
+                broken = check.broken,
+                subjects = ?check.subjects,
                 "find broken invariant"
             );
         }
@@ -39,13 +39,13 @@ impl Api {
             audit_time: Some(proto_time(report.at.to_jiff())),
             sound,
             invariants: report
-                .findings
+                .checks
                 .into_iter()
-                .map(|finding| LedgerInvariant {
-                    name: finding.name.to_owned(),
-                    rule: finding.rule.to_owned(),
-                    broken: finding.broken,
-                    subjects: finding.subjects,
+                .map(|check| LedgerInvariant {
+                    name: check.name.to_owned(),
+                    rule: check.rule.to_owned(),
+                    broken: check.broken,
+                    subjects: check.subjects,
                 })
                 .collect(),
         })

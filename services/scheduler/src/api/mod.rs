@@ -1,13 +1,15 @@
 //! One thin method per RPC: parse, read the key, call the ledger, record, map.
 mod admin;
 mod capacity;
+mod convert;
 mod fleet;
 mod intake;
 mod ledger;
-mod life;
+mod lifecycle;
 mod node_health;
 mod nodes;
 mod parse;
+mod parse_sku;
 mod placement;
 mod public;
 mod queue;
@@ -15,7 +17,6 @@ mod quotas;
 mod reports;
 mod reservations;
 mod suspensions;
-mod wire;
 
 pub use queue::QUEUED;
 
@@ -31,7 +32,7 @@ pub struct Api {
     pub pool: Ledger,
     /// Makes ids of allocations, claims and slots.
     pub ids: IdGen,
-    /// Wakes workflow runners and the stamper.
+    /// Wakes workflow runners and the sequencer.
     pub wake: Wake,
     /// How reservations are decided.
     pub policy: Policy,

@@ -19,7 +19,7 @@ use sqlx::PgConnection;
 use tonic::{Request, Response, Status};
 use uuid::Uuid;
 
-use super::{Api, parse, wire};
+use super::{Api, convert, parse};
 
 const MAX_TEXT: usize = 500;
 const MAX_NAME: usize = 100;
@@ -353,17 +353,17 @@ fn break_fix(record: node_health::BreakFix, actions: Vec<node_health::Action>) -
         slot_id: optional(record.slot_id),
         fault: record.fault,
         opened_by: record.opened_by,
-        open_time: Some(wire::time(record.opened_at)),
+        open_time: Some(convert::time(record.opened_at)),
         actions: actions
             .into_iter()
             .map(|one| BreakFixAction {
-                time: Some(wire::time(one.at)),
+                time: Some(convert::time(one.at)),
                 principal: one.principal,
                 action: one.action,
             })
             .collect(),
         closed_by: record.closed_by.unwrap_or_default(),
-        close_time: record.closed_at.map(wire::time),
+        close_time: record.closed_at.map(convert::time),
         outcome: record.outcome.unwrap_or_default(),
     }
 }
@@ -384,11 +384,11 @@ fn finding(found: node_health::Finding) -> NodeFinding {
         severity: severity.into(),
         message: found.message,
         reported_by: found.reported_by,
-        first_time: Some(wire::time(found.first_at)),
-        last_time: Some(wire::time(found.last_at)),
+        first_time: Some(convert::time(found.first_at)),
+        last_time: Some(convert::time(found.last_at)),
         count: found.seen,
         resolved_by: found.resolved_by.unwrap_or_default(),
-        resolve_time: found.resolved_at.map(wire::time),
+        resolve_time: found.resolved_at.map(convert::time),
         resolution: found.resolution.unwrap_or_default(),
     }
 }

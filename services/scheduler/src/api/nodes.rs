@@ -17,7 +17,7 @@ use tonic::{Request, Response, Status};
 use uuid::Uuid;
 
 use super::public::given;
-use super::{Api, parse, wire};
+use super::{Api, convert, parse};
 
 #[tonic::async_trait]
 impl NodePlacementService for Api {
@@ -39,7 +39,7 @@ impl NodePlacementService for Api {
         let node = operators::get(&mut conn, node_id)
             .await
             .map_err(Error::from)?;
-        Ok(Response::new(wire::placement(node)))
+        Ok(Response::new(convert::placement(node)))
     }
 
     async fn cordon_node(
@@ -186,14 +186,14 @@ impl Api {
         let node_id = requested.node_id;
         let mut tx = self.pool.begin().await?;
         if let Lookup::Replay { .. } = idempotency::lookup(&mut tx, scope, &requested.hash).await? {
-            return Ok(wire::placement(operators::get(&mut tx, node_id).await?));
+            return Ok(convert::placement(operators::get(&mut tx, node_id).await?));
         }
         operators::expect(&mut tx, node_id, requested.etag).await?;
-        let before = wire::placement(operators::get(&mut tx, node_id).await?);
+        let before = convert::placement(operators::get(&mut tx, node_id).await?);
         let by = Attribution::of(&caller.principal, requested.reason);
         let (node, _) = operators::set_intent(&mut tx, node_id, requested.intent, by).await?;
         let detail = json!({ "reason": requested.reason, "live_claims": node.live_claims });
-        let node = wire::placement(node);
+        let node = convert::placement(node);
         let resource_id = node_id.to_string();
         let entry = audit::Entry {
             principal: &caller.principal,
@@ -226,7 +226,7 @@ impl Api {
         let (rows, next_page_token) =
             operators::list(&mut conn, region, &selection, wanted).await?;
         Ok(ListNodePlacementsResponse {
-            nodes: rows.into_iter().map(wire::placement).collect(),
+            nodes: rows.into_iter().map(convert::placement).collect(),
             next_page_token,
         })
     }
@@ -256,13 +256,13 @@ impl Api {
         )
         .await?;
         Ok(ExplainNodesResponse {
-            explanation: Some(wire::explanation(
+            explanation: Some(convert::explanation(
                 &requested.region_code,
                 &requested.sku,
                 requested.gpu_count,
                 found,
             )),
-            nodes: verdicts.into_iter().map(wire::verdict).collect(),
+            nodes: verdicts.into_iter().map(convert::verdict).collect(),
         })
     }
 }

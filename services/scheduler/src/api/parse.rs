@@ -6,13 +6,11 @@ use gpuaas_common::time::from_proto_time;
 use gpuaas_common::user_data::UserData;
 use gpuaas_common::value::DnsLabel;
 use gpuaas_common::{Error, Result, digest, id};
-use gpuaas_placement::catalog::Sku;
 use gpuaas_placement::decision::GpuCount;
-use gpuaas_placement::model::{Image, Price, Profile, Shape, SlotClass};
+use gpuaas_placement::model::{Image, Shape, SlotClass};
 use gpuaas_placement::nodes::NodeSpec;
 use gpuaas_placement::reserve::{Constraints, MAX_BATCH, Request, WhenFull};
-use gpuaas_placement::{approval, wire};
-use gpuaas_proto::google::r#type::Money;
+use gpuaas_placement::{approval, convert};
 use gpuaas_proto::gpuaas::internal::scheduler::v1 as internal;
 use gpuaas_proto::gpuaas::scheduler::v1 as public;
 use jiff_sqlx::ToSqlx;
@@ -36,28 +34,6 @@ pub(super) fn label(field: &str, text: &str) -> Result<()> {
 
 pub(super) fn signed(field: &str, number: u32) -> Result<i32> {
     i32::try_from(number).map_err(|_| Error::invalid(field, "is too large"))
-}
-
-fn positive(field: &str, number: u32) -> Result<i32> {
-    match signed(field, number)? {
-        0 => Err(Error::invalid(field, "must be at least 1")),
-        number => Ok(number),
-    }
-}
-
-/// Less memory than this boots no guest, in MiB.
-const MIN_MEMORY_MIB: u32 = 128;
-
-/// Memory per GPU that a guest can boot with.
-fn memory(mib: u32) -> Result<i32> {
-    let field = "sku.profile.memory_mib_per_gpu";
-    if mib < MIN_MEMORY_MIB {
-        return Err(Error::invalid(
-            field,
-            format!("must be at least {MIN_MEMORY_MIB} MiB"),
-        ));
-    }
-    signed(field, mib)
 }
 
 /// A reservation; `validate_only` needs neither key nor hash.
@@ -189,7 +165,7 @@ fn one(request: internal::ReserveRequest) -> Result<Request> {
         .transpose()?;
     let user_data = UserData::optional(&request.user_data)
         .map_err(|error| Error::invalid(error.what, format!("must be {}", error.rule)))?;
-    let capacity_shape = Shape::from_wire(request.capacity_shape());
+    let capacity_shape = Shape::from_proto(request.capacity_shape());
     Ok(Request {
         user_data,
         termination_protection: request.termination_protection,
@@ -293,7 +269,7 @@ pub(super) fn node(request: internal::PutNodeRequest) -> Result<NodeSpec> {
             "must be false until an instance with an address has enrolled",
         ));
     }
-    let host_health = wire::health(request.host_health());
+    let host_health = convert::health(request.host_health());
     digest::check_images("image_digests", &request.image_digests)?;
     Ok(NodeSpec {
         id: id::parse("node_id", &request.node_id)?,
@@ -358,79 +334,8 @@ pub(super) fn definitions(
         .collect()
 }
 
-fn class(field: &str, text: &str) -> Result<SlotClass> {
+pub(super) fn class(field: &str, text: &str) -> Result<SlotClass> {
     SlotClass::parse(text).ok_or_else(|| Error::invalid(field, "must be h200_sxm or lab"))
-}
-
-/// A SKU; the price is not an input.
-pub(super) fn sku(sku: public::Sku) -> Result<Sku> {
-    label("sku.code", &sku.code)?;
-    let capacity_shape = Shape::from_wire(sku.capacity_shape())
-        .ok_or_else(|| Error::required("sku.capacity_shape"))?;
-    let slot_class = class("sku.slot_class", &sku.slot_class)?;
-    if sku.allowed_gpu_counts.is_empty() {
-        return Err(Error::required("sku.allowed_gpu_counts"));
-    }
-    let distinct: HashSet<u32> = sku.allowed_gpu_counts.iter().copied().collect();
-    if distinct.len() != sku.allowed_gpu_counts.len() {
-        return Err(Error::invalid(
-            "sku.allowed_gpu_counts",
-            "must not repeat a count",
-        ));
-    }
-    let mut allowed_gpu_counts = Vec::with_capacity(distinct.len());
-    for count in sku.allowed_gpu_counts {
-        let rule = "must be counts from 1 to 64";
-        let count = GpuCount::new(count).filter(|count| count.get() <= 64);
-        allowed_gpu_counts
-            .push(count.ok_or_else(|| Error::invalid("sku.allowed_gpu_counts", rule))?);
-    }
-    let profile = sku.profile.ok_or_else(|| Error::required("sku.profile"))?;
-    if profile.name.is_empty() {
-        return Err(Error::required("sku.profile.name"));
-    }
-    let display_name = if sku.display_name.is_empty() {
-        sku.code.clone()
-    } else {
-        sku.display_name
-    };
-    Ok(Sku {
-        code: sku.code,
-        display_name,
-        capacity_shape,
-        slot_class,
-        allowed_gpu_counts,
-        profile: Profile {
-            vcpus_per_gpu: positive("sku.profile.vcpus_per_gpu", profile.vcpus_per_gpu)?,
-            memory_mib_per_gpu: memory(profile.memory_mib_per_gpu)?,
-            name: profile.name,
-            hugepages: profile.hugepages,
-        },
-        price: None,
-        disabled: sku.disabled.unwrap_or(false),
-    })
-}
-
-/// A price version.
-pub(super) fn price(version_id: &str, money: Option<&Money>) -> Result<Price> {
-    let money = money.ok_or_else(|| Error::required("price_per_gpu_hour"))?;
-    let currency = &money.currency_code;
-    if currency.len() != 3 || !currency.chars().all(|c| c.is_ascii_uppercase()) {
-        return Err(Error::invalid(
-            "price_per_gpu_hour.currency_code",
-            "must be three capital letters",
-        ));
-    }
-    Ok(Price {
-        version_id: id::parse("price_version_id", version_id)?,
-        currency: currency.clone(),
-        nanos_per_gpu_hour: wire::nanos_of(money).ok_or_else(|| {
-            Error::invalid(
-                "price_per_gpu_hour",
-                "must not be negative, nanos from 0 to 999999999",
-            )
-        })?,
-    })
 }
 
 #[cfg(test)]
@@ -444,70 +349,6 @@ mod tests {
         }
         for bad in ["", "-a", "a-", "A", "a_b", "a.b", "ä", &"x".repeat(64)] {
             assert_eq!(label("name", bad).expect_err(bad).fields()[0].0, "name");
-        }
-    }
-
-    #[test]
-    fn b_06_a_sku_names_its_counts_once() {
-        let sku = |counts: &[u32]| public::Sku {
-            code: "h200-sxm-slice".into(),
-            capacity_shape: 2,
-            slot_class: "h200_sxm".into(),
-            allowed_gpu_counts: counts.to_vec(),
-            profile: Some(public::RuntimeProfile {
-                name: "h200_1g_24c_64g".into(),
-                vcpus_per_gpu: 24,
-                memory_mib_per_gpu: 65536,
-                hugepages: true,
-            }),
-            ..public::Sku::default()
-        };
-        assert_eq!(
-            super::sku(sku(&[1, 8])).expect("valid").allowed_gpu_counts,
-            [1, 8].map(|count| GpuCount::new(count).expect("at least one"))
-        );
-        for bad in [&[][..], &[0], &[1, 1], &[65]] {
-            let error = super::sku(sku(bad)).expect_err("refused");
-            assert_eq!(error.fields()[0].0, "sku.allowed_gpu_counts");
-        }
-    }
-
-    #[test]
-    fn a_sku_has_memory_that_a_guest_can_boot_with() {
-        for (mib, legal) in [
-            (0, false),
-            (1, false),
-            (127, false),
-            (128, true),
-            (256, true),
-        ] {
-            assert_eq!(memory(mib).is_ok(), legal, "{mib}");
-        }
-        let error = memory(1).expect_err("refused");
-        assert_eq!(error.fields()[0].0, "sku.profile.memory_mib_per_gpu");
-    }
-
-    #[test]
-    fn prices_are_exact_nano_units() {
-        let money = |units, nanos| Money {
-            currency_code: "USD".into(),
-            units,
-            nanos,
-        };
-        let id = Uuid::now_v7().to_string();
-        assert_eq!(
-            price(&id, Some(&money(2, 490_000_000)))
-                .expect("valid")
-                .nanos_per_gpu_hour,
-            2_490_000_000
-        );
-        for bad in [
-            money(-1, 0),
-            money(0, -1),
-            money(0, 1_000_000_000),
-            money(i64::MAX, 0),
-        ] {
-            assert!(price(&id, Some(&bad)).is_err(), "{bad:?}");
         }
     }
 }

@@ -3,7 +3,7 @@ use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::{Error, Result, id, page};
 use gpuaas_placement::model::SlotStatus;
 use gpuaas_placement::reserve::{self, Call};
-use gpuaas_placement::{catalog, claims, life, operators, outbox, repair, slots, workflows};
+use gpuaas_placement::{catalog, claims, lifecycle, operators, outbox, repair, slots, workflows};
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_server::PlacementService;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::{
     ApproveSlotsRequest, DeleteRegionRequest, DeleteRegionResponse, GetSkuRequest, LedgerNode,
@@ -16,7 +16,7 @@ use gpuaas_proto::gpuaas::internal::scheduler::v1::{
 use gpuaas_proto::gpuaas::scheduler::v1::Sku;
 use tonic::{Request, Response, Status};
 
-use super::{Api, parse, wire};
+use super::{Api, convert, parse};
 
 #[tonic::async_trait]
 impl PlacementService for Api {
@@ -143,7 +143,7 @@ impl Api {
         let reserved = reserve::reserve(&self.pool, self.ids, self.policy, call).await?;
         let (region, sku) = (&request.region_code, &request.sku);
         if let Some(explanation) = reserved.explanation {
-            let explanation = wire::explanation(region, sku, request.gpu_count, explanation);
+            let explanation = convert::explanation(region, sku, request.gpu_count, explanation);
             return Ok(ReserveResponse {
                 explanation: Some(explanation),
                 ..ReserveResponse::default()
@@ -202,7 +202,7 @@ impl Api {
             return Err(Error::required("code"));
         }
         let mut conn = self.pool.acquire().await?;
-        Ok(wire::sku(catalog::sku(&mut conn, code).await?))
+        Ok(convert::sku(catalog::sku(&mut conn, code).await?))
     }
 
     async fn slots(&self, request: &ListSlotsRequest) -> Result<ListSlotsResponse> {
@@ -226,13 +226,13 @@ impl Api {
                 left_by_tenants.push(slot.bindings.nvme_device.clone());
             }
         }
-        let mut answer = wire::slots(rows, claims::epochs(&mut conn).await?);
+        let mut answer = convert::slots(rows, claims::epochs(&mut conn).await?);
         answer.next_page_token = next_page_token;
         answer.left_by_tenants = left_by_tenants;
         answer.node = match operators::get(&mut conn, node_id).await {
-            Ok(node) => Some(wire::node_with_admin_state(
+            Ok(node) => Some(convert::node_with_admin_state(
                 node,
-                life::latest(&mut conn, node_id).await?,
+                lifecycle::latest(&mut conn, node_id).await?,
             )),
             Err(gpuaas_placement::Error::NotFound { .. }) => None,
             Err(error) => return Err(error.into()),

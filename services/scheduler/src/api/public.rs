@@ -12,7 +12,7 @@ use gpuaas_proto::gpuaas::scheduler::v1::{
 use tonic::{Request, Response, Status};
 use uuid::Uuid;
 
-use super::{Api, parse, wire};
+use super::{Api, convert, parse};
 
 #[tonic::async_trait]
 impl SkuService for Api {
@@ -73,8 +73,8 @@ impl Api {
         let (rows, next_page_token) =
             catalog::list_skus(&mut conn, projects, &selection, wanted).await?;
         let skus = match member {
-            true => rows.into_iter().map(wire::sku).collect(),
-            false => wire::skus_for_operators(&mut conn, rows).await?,
+            true => rows.into_iter().map(convert::sku).collect(),
+            false => convert::skus_for_operators(&mut conn, rows).await?,
         };
         Ok(ListSkusResponse {
             skus,
@@ -99,7 +99,7 @@ impl Api {
         )
         .await?;
         Ok(ListAvailabilityResponse {
-            availability: rows.into_iter().map(wire::availability).collect(),
+            availability: rows.into_iter().map(convert::availability).collect(),
         })
     }
 
@@ -113,7 +113,7 @@ impl Api {
         let mut conn = self.pool.acquire().await?;
         let found =
             reserve::explain(&mut conn, &self.pool.capacity, self.policy, &requested).await?;
-        Ok(wire::explanation(
+        Ok(convert::explanation(
             &requested.region_code,
             &requested.sku,
             requested.gpu_count,

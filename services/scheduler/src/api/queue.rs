@@ -116,7 +116,7 @@ impl Api {
                     slot_class: slot_class.as_str().to_owned(),
                     position: count(place + 1),
                     project_id: one.batch.project_id.to_string(),
-                    priority: wire(priority).into(),
+                    priority: to_proto(priority).into(),
                     allocation_ids: one
                         .members
                         .iter()
@@ -211,7 +211,7 @@ impl Api {
 fn answer(project_id: Uuid, priority: Priority) -> pb::ProjectPriority {
     let answer = pb::ProjectPriority {
         project_id: project_id.to_string(),
-        priority: wire(priority).into(),
+        priority: to_proto(priority).into(),
         etag: String::new(),
     };
     pb::ProjectPriority {
@@ -224,7 +224,7 @@ fn count(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-fn wire(priority: Priority) -> pb::Priority {
+fn to_proto(priority: Priority) -> pb::Priority {
     match priority {
         Priority::Low => pb::Priority::Low,
         Priority::Normal => pb::Priority::Normal,

@@ -12,7 +12,7 @@ use gpuaas_proto::gpuaas::scheduler::v1 as pb;
 use sqlx::{Postgres, Transaction};
 
 use super::public::given;
-use super::{Api, parse, wire};
+use super::{Api, convert, parse};
 
 /// Most moves of a suggestion when the request names no bound.
 const DEFAULT_MOVES: u32 = 8;
@@ -122,7 +122,7 @@ impl Api {
 fn evacuated(planned: Planned) -> pb::EvacuatedAllocation {
     let (placement, reasons) = match planned.outcome {
         Outcome::Fits(at) => (Some(placement(at)), Vec::new()),
-        Outcome::Nowhere(causes) => (None, wire::reasons(causes)),
+        Outcome::Nowhere(causes) => (None, convert::reasons(causes)),
         Outcome::Ends => (None, Vec::new()),
     };
     pb::EvacuatedAllocation {

@@ -3,7 +3,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures::Stream;
-use gpuaas_common::audit;
+use gpuaas_common::origin;
 use gpuaas_proto::gpuaas::internal::terminal::v1 as pb;
 use gpuaas_proto::gpuaas::internal::terminal::v1::relay_request::Message;
 use gpuaas_proto::gpuaas::internal::terminal::v1::terminal_relay_service_server::TerminalRelayService;
@@ -179,7 +179,7 @@ impl TerminalRelayService for RelayApi {
             out,
         };
         let serving = serve(self.deps.clone(), request.into_inner(), link);
-        self.deps.tasks.spawn(audit::origin::carry(serving));
+        self.deps.tasks.spawn(origin::carry(serving));
         Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
     }
 }

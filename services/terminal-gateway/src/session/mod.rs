@@ -1,4 +1,5 @@
 //! Sessions that this process runs: opening ([`open`]), one task each ([`session_loop`]), their list ([`registry`]).
+mod admitted;
 pub(crate) mod host;
 pub(crate) mod kill;
 pub(crate) mod link;

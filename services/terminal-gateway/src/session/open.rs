@@ -2,7 +2,7 @@
 //! rows (P10).
 use std::time::Duration;
 
-use gpuaas_common::{Error, audit};
+use gpuaas_common::{Error, audit, origin};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::terminal::v1::TerminalSession;
 use jiff::{SignedDuration, Timestamp};
@@ -13,6 +13,7 @@ use tonic::Code;
 use uuid::Uuid;
 
 use super::Deps;
+use super::admitted::Admitted;
 use super::host::{Host, SessionRequest};
 use super::kill::{self, Killed};
 use super::link::{Command, Link};
@@ -44,18 +45,6 @@ pub(crate) struct OpenSpec {
     pub(crate) term: String,
 }
 
-/// A session that has its row.
-pub(crate) struct Admitted {
-    pub(crate) deps: Deps,
-    pub(crate) session_id: Uuid,
-    pub(crate) allocation_id: Uuid,
-    pub(crate) project_id: Uuid,
-    pub(crate) principal: String,
-    pub(crate) kind: Kind,
-    recording: Policy,
-    pub(crate) end_time: Timestamp,
-}
-
 /// Burns the ticket and starts the session's task.
 ///
 /// # Errors
@@ -83,7 +72,7 @@ pub(crate) async fn open(deps: &Deps, spec: OpenSpec, link: Link) -> Result<Hand
     // before the target is resolved: a release from now on finds the session
     deps.registry.insert(ticket.session_id, handle.clone());
     let live = live(deps.clone(), ticket, spec, link, received, killed);
-    deps.tasks.spawn(audit::origin::carry(live));
+    deps.tasks.spawn(origin::carry(live));
     Ok(handle)
 }
 

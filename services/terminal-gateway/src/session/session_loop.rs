@@ -9,10 +9,10 @@ use gpuaas_proto::gpuaas::internal::terminal::v1::relay_response::Message;
 use tokio::sync::mpsc::{self, OwnedPermit};
 use tonic::Status;
 
+use super::admitted::Admitted;
 use super::host::{Host, HostMessage};
 use super::kill::Killed;
 use super::link::{Command, Link, wire};
-use super::open::Admitted;
 use super::recorder::Recorder;
 use crate::domain::end::End;
 use crate::domain::flow::Flow;

@@ -88,13 +88,12 @@ async fn sessions_of_a_process_that_is_gone_are_closed_by_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn idle_sessions_cost_little() {
+async fn thirty_sessions_of_one_vm_answer() {
     let world = World::with(Manner::Well, |config, _| config.max_sessions_per_user = 100).await;
     let mut clients = Vec::new();
     for _ in 0..30 {
         clients.push(world.session().await.0);
     }
-    // all share one connection to the host, and each of them is alive
     for client in &mut clients {
         client.input("alive\n").await;
     }

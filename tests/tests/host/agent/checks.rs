@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gpuaas_agent::checks;
-use gpuaas_agent::wire::PROBE_PORT;
+use gpuaas_agent::network::PROBE_PORT;
 use gpuaas_dev::process::run;
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::common::v1::{CheckSeverity, Evidence, EvidenceStatus};

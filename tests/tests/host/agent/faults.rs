@@ -16,7 +16,7 @@ pub fn cases() -> Vec<Case> {
         inc_41_a_guest_that_never_answers_fails_and_is_repaired: 25,
         d_24_an_image_with_another_content_is_never_cloned: 2,
         d_78_a_wiper_that_lies_is_caught: 24,
-        d_10_the_agent_is_killed_at_every_step_of_one_life: 46,
+        d_10_the_agent_is_killed_at_every_step_of_one_slice: 46,
         inc_20_the_agent_is_killed_in_its_undo_and_still_leaves_nothing: 30,
         d_26_the_agent_is_killed_while_it_clones_and_clones_anew: 25,
     ]
@@ -213,9 +213,9 @@ fn points(kind: Kind) -> Vec<String> {
         .collect()
 }
 
-/// One life with the agent killed at every point of it, one after the other: what was done is not done twice,
+/// One slice with the agent killed at every point of its lifecycle, one after the other: what was done is not done twice,
 /// what was not is.
-async fn d_10_the_agent_is_killed_at_every_step_of_one_life() {
+async fn d_10_the_agent_is_killed_at_every_step_of_one_slice() {
     let host = LabHost::get().await;
     let image = host.image("lab-mini").await;
     let tenant = host.tenant(0, 1).await;

@@ -21,17 +21,17 @@ use super::host::{LabHost, Tenant, until};
 
 /// The tests of this file, with the seconds that each usually takes.
 pub fn cases() -> Vec<Case> {
-    // some fifteen lives in place of two
-    let lives = if every_step() { 8 } else { 1 };
+    // some fifteen slices in place of two
+    let factor = if every_step() { 8 } else { 1 };
     gpuaas_tests::cases![Place::Host;
-        p5_libvirtd_is_killed_in_a_step: 20 * lives,
-        p5_the_vm_is_killed_in_a_step: 20 * lives,
-        p5_dnsmasq_is_killed_in_a_step: 15 * lives,
-        p5_the_switch_is_killed_in_a_step: 15 * lives,
-        p5_libvirtd_is_killed_in_a_repair: 20 * lives,
-        p5_the_vm_is_killed_in_a_repair: 20 * lives,
-        p5_dnsmasq_is_killed_in_a_repair: 15 * lives,
-        p5_the_switch_is_killed_in_a_repair: 20 * lives,
+        p5_libvirtd_is_killed_in_a_step: 20 * factor,
+        p5_the_vm_is_killed_in_a_step: 20 * factor,
+        p5_dnsmasq_is_killed_in_a_step: 15 * factor,
+        p5_the_switch_is_killed_in_a_step: 15 * factor,
+        p5_libvirtd_is_killed_in_a_repair: 20 * factor,
+        p5_the_vm_is_killed_in_a_repair: 20 * factor,
+        p5_dnsmasq_is_killed_in_a_repair: 15 * factor,
+        p5_the_switch_is_killed_in_a_repair: 20 * factor,
         d_10_an_agent_that_stood_still_beyond_its_lease_goes_on_and_is_fenced: 15,
         p5_a_host_that_is_cut_off_ends_its_work: 15,
     ]

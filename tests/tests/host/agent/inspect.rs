@@ -1,7 +1,7 @@
 //! Inspects, past the agent, what is really on a lab host: bytes of its disks, residue of VMs.
 use std::path::PathBuf;
 
-use gpuaas_agent::wire::PROBE_PORT;
+use gpuaas_agent::network::PROBE_PORT;
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 
 use super::host::LabHost;

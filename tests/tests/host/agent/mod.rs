@@ -13,13 +13,13 @@ mod frames;
 mod full_disk;
 mod host;
 mod inspect;
+mod network;
+mod network_former;
+mod network_ipv6;
+mod network_links;
+mod network_metadata;
 mod setup;
 mod slow_disk;
-mod wire;
-mod wire_former;
-mod wire_ipv6;
-mod wire_links;
-mod wire_metadata;
 
 pub use host::LabHost;
 
@@ -33,8 +33,8 @@ pub fn cases() -> Vec<Case> {
         faults_of_parts::cases(),
         full_disk::cases(),
         slow_disk::cases(),
-        wire::cases(),
-        wire_links::cases(),
+        network::cases(),
+        network_links::cases(),
     ]
     .into_iter()
     .flatten()

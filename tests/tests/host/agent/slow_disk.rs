@@ -1,9 +1,7 @@
 //! A disk that has become slow: what the agent and its programs write to it, the kernel holds back.
-use std::fs;
-use std::path::PathBuf;
-
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_tests::runner::{Case, Place};
+use gpuaas_tests::throttle::Throttle;
 use uuid::Uuid;
 
 use super::host::{LabHost, until};
@@ -16,73 +14,14 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// The throttle of one disk for the agent and every program it starts, in the kernel's first version of control groups.
-struct Throttle {
-    group: PathBuf,
-    /// Major and minor number.
-    device: String,
-}
-
-impl Throttle {
-    /// Holds writes to a disk back to so many bytes a second. None where the kernel cannot.
-    fn set(host: &LabHost, index: usize, bytes_per_second: u64) -> Option<Self> {
-        let mounts = fs::read_to_string("/proc/mounts").expect("mounts");
-        let blkio = mounts.lines().find_map(|line| {
-            let fields: Vec<&str> = line.split(' ').collect();
-            let is_blkio = fields[2] == "cgroup" && fields[3].split(',').any(|o| o == "blkio");
-            is_blkio.then(|| PathBuf::from(fields[1]))
-        });
-        let Some(blkio) = blkio.filter(|at| at.join("blkio.throttle.write_bps_device").exists())
-        else {
-            println!(
-                "skipped: this machine has no control group `blkio` (version 1) with a throttle"
-            );
-            return None;
-        };
-        let device = host.device(index);
-        let name = device.trim_start_matches("/dev/");
-        let device = fs::read_to_string(format!("/sys/block/{name}/dev")).expect("a block device");
-        let throttle = Self {
-            group: blkio.join(format!("gpuaas-slow-{}", Uuid::now_v7())),
-            device: device.trim().to_owned(),
-        };
-        fs::create_dir(&throttle.group).expect("a control group");
-        throttle.limit(bytes_per_second);
-        let agent = host.lab.agent_process().expect("an agent");
-        throttle.write("cgroup.procs", &agent.pid.to_string());
-        Some(throttle)
-    }
-
-    /// 0: as fast as it is.
-    fn limit(&self, bytes_per_second: u64) {
-        let limit = format!("{} {bytes_per_second}", self.device);
-        self.write("blkio.throttle.write_bps_device", &limit);
-    }
-
-    fn write(&self, file: &str, text: &str) {
-        fs::write(self.group.join(file), text).unwrap_or_else(|error| panic!("{file}: {error}"));
-    }
-}
-
-impl Drop for Throttle {
-    fn drop(&mut self) {
-        // a test that fails is on its way out: nothing may panic here
-        let limit = format!("{} 0", self.device);
-        let lifted = fs::write(self.group.join("blkio.throttle.write_bps_device"), limit);
-        let all = self.group.join("../cgroup.procs");
-        // what is started meanwhile is in the group, too
-        for _ in 0..50 {
-            let procs = fs::read_to_string(self.group.join("cgroup.procs")).unwrap_or_default();
-            for pid in procs.lines() {
-                let _ended_is_fine = fs::write(&all, pid);
-            }
-            if fs::remove_dir(&self.group).is_ok() {
-                return;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(100));
-        }
-        println!("{} stays; lifted: {lifted:?}", self.group.display());
-    }
+/// Holds what the agent and every program it starts write to a disk back to so many bytes a second. None where the kernel of this
+/// machine cannot.
+fn slow(host: &LabHost, index: usize, bytes_per_second: u64) -> Option<Throttle> {
+    let agent = host.lab.agent_process().expect("an agent");
+    let throttle = Throttle::set(agent.pid, &host.device(index), bytes_per_second);
+    throttle
+        .inspect_err(|why| println!("skipped: this machine cannot hold a disk back: {why}"))
+        .ok()
 }
 
 /// Waits until the step runs.
@@ -110,11 +49,11 @@ async fn runs(host: &LabHost, operation: Uuid, step: &str) -> bool {
 async fn p5_a_slow_disk_holds_up_no_other_slot() {
     let host = LabHost::get().await;
     let image = host.image("lab-mini").await;
-    let Some(throttle) = Throttle::set(&host, 0, 32 << 10) else {
+    let Some(throttle) = slow(&host, 0, 32 << 10) else {
         return;
     };
-    let slow = host.tenant(0, 1).await;
-    let operation = host.provision(&slow, image.clone()).await;
+    let delayed = host.tenant(0, 1).await;
+    let operation = host.provision(&delayed, image.clone()).await;
     until_in(&host, operation, "clone").await;
 
     let other = host.tenant(1, 1).await;
@@ -129,12 +68,12 @@ async fn p5_a_slow_disk_holds_up_no_other_slot() {
     throttle.limit(0);
     host.succeeded(operation).await;
     until("a login", async || {
-        let login = host.ssh(&slow, "true").ok()?;
+        let login = host.ssh(&delayed, "true").ok()?;
         login.status.success().then_some(())
     })
     .await;
     throttle.limit(64 << 20);
-    host.succeeded(host.release(&slow).await).await;
+    host.succeeded(host.release(&delayed).await).await;
     assert!(host.is_empty(0));
     host.assert_no_residue().await;
     assert_eq!(host.holds().await.holds, []);
@@ -144,7 +83,7 @@ async fn p5_a_slow_disk_holds_up_no_other_slot() {
 async fn p2_a_clone_that_a_slow_disk_keeps_beyond_its_deadline_writes_nothing_after_the_wipe() {
     let host = LabHost::get().await;
     let image = host.image("lab-mini").await;
-    let Some(throttle) = Throttle::set(&host, 0, 4 << 10) else {
+    let Some(throttle) = slow(&host, 0, 4 << 10) else {
         return;
     };
     let mut tenant = host.tenant(0, 1).await;

@@ -40,7 +40,7 @@ pub enum Command {
     },
     /// End a rollout. Nodes that have the version keep it.
     Abort(Change),
-    /// Bring every node that a rollout has changed back to the version before.
+    /// Return every node that a rollout changed to its previous version.
     Rollback(Change),
 }
 
@@ -55,7 +55,7 @@ pub struct Create {
     /// Size of the package in bytes.
     #[arg(long, value_name = "BYTES", requires = "digest")]
     size: Option<u64>,
-    /// The package, to take digest and size from; it is not sent.
+    /// File of the package, to compute digest and size; the file is not uploaded.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["digest", "size"])]
     package: Option<PathBuf>,
     /// Only this node; can be repeated [default: every enrolled node in service].
@@ -67,10 +67,10 @@ pub struct Create {
     /// Pause when more than COUNT nodes have failed (0: at the first failure).
     #[arg(long, default_value_t = 0, value_name = "COUNT")]
     max_failures: u32,
-    /// Nodes that are updated at once.
+    /// Maximum number of nodes updated at the same time.
     #[arg(long, default_value_t = 10, value_name = "COUNT")]
     max_parallel: u32,
-    /// Time for one node from the start of its update until it is ready, in seconds.
+    /// Maximum seconds from the start of an update until the node is ready.
     #[arg(long, default_value_t = 900, value_name = "SECONDS")]
     node_timeout: u32,
     /// Reason.

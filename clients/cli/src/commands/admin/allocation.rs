@@ -15,16 +15,16 @@ use crate::output::{print_json, print_line, print_table, stamp, time, took, word
 pub enum Command {
     /// List the allocations of all projects, newest first.
     List(tenants::List),
-    /// Stop the VM of an allocation of any project. Its members see the reason, and can start it again.
+    /// Stop the VM of an allocation of any project. Members see the reason, and can start the VM again.
     Stop(tenants::Change),
-    /// Release an allocation of any project: its disks are wiped. Its members see the reason. This cannot be undone.
+    /// Release an allocation of any project: its disks are wiped. Members see the reason. This cannot be undone.
     Release(tenants::Change),
     /// Show the node, claims and node tasks of an allocation.
     Show {
         /// Name, id, or unique prefix of the id; the full id of one that has ended.
         allocation: String,
     },
-    /// End an allocation whose host is lost. Its slots stay disabled until a repair has wiped them.
+    /// End an allocation whose host is lost. Its slots stay disabled until a repair has wiped their disks.
     ForceRelease(ForceRelease),
 }
 
@@ -32,13 +32,13 @@ pub enum Command {
 pub struct ForceRelease {
     /// Name, id, or unique prefix of the id; the full id of one that has ended.
     allocation: String,
-    /// What became of the host; you attest it.
+    /// State of the host, which you attest.
     #[arg(long, value_enum)]
     host: Fate,
     /// Reason, for the audit trail.
     #[arg(long)]
     reason: String,
-    /// When billing ends, for example 2026-01-02T03:04:05Z [default: when the host was last heard].
+    /// End of billing, for example 2026-01-02T03:04:05Z [default: the last report of the host].
     #[arg(long, value_name = "TIME")]
     billing_end: Option<Timestamp>,
     /// Check everything, change nothing.
@@ -49,13 +49,13 @@ pub struct ForceRelease {
 /// What became of a lost host.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Fate {
-    /// It is powered off and will stay off.
+    /// The host is powered off and will stay off.
     PoweredOff,
-    /// Its disks are destroyed.
+    /// The disks of the host are destroyed.
     DisksDestroyed,
-    /// It was reinstalled, and has enrolled again.
+    /// The host was reinstalled and has enrolled again.
     Reinstalled,
-    /// Nobody can reach it; it is given up as it is.
+    /// The host is unreachable and written off.
     WrittenOff,
 }
 

@@ -11,10 +11,10 @@ pub enum Command {
     Ledger,
     /// List audit records, newest first.
     List(trail::ListFlags),
-    /// Write sealed audit records as JSON lines, each chain in its order.
+    /// Write audit records that are in the hash chain as JSON lines, in the order of each chain.
     Export(trail::ExportFlags),
-    /// Recompute the hash chains of the audit records, and print their heads. Exits with 1 if a record was changed, removed or
-    /// moved, and names it.
+    /// Recompute the hash chains of the audit records, and print the latest digest of each chain (a checkpoint). Exits with 1
+    /// if a record was changed, removed or moved, and names the record.
     Verify(trail::VerifyFlags),
 }
 

@@ -29,27 +29,27 @@ use crate::output::{aligned, parse_money, print_json, print_table, time, word};
 pub enum Region {
     /// List the regions.
     List(SelectedOf<ListRegionsRequest>),
-    /// Create a region, or change the attributes that you give.
+    /// Create a region, or change the given attributes.
     Put {
         /// A DNS label.
         code: String,
-        /// Display name [default: the present one; for a new region its code].
+        /// Display name [default: unchanged; for a new region its code].
         #[arg(long)]
         name: Option<String>,
         /// Show the region, but accept no allocations.
         #[arg(long, conflicts_with = "enabled")]
         disabled: bool,
-        /// Accept allocations [default: as at present; a new region does].
+        /// Accept allocations [default: unchanged; a new region accepts them].
         #[arg(long)]
         enabled: bool,
-        /// Why it is disabled, shown to users [default: the present reason].
+        /// Reason why the region is disabled, shown to users [default: unchanged].
         #[arg(long, requires = "disabled")]
         reason: Option<String>,
         #[command(flatten)]
         read: Read,
     },
-    /// Delete a region that was made by mistake. One that ever had a node in service, an allocation or a capacity reservation is
-    /// disabled instead: put --disabled.
+    /// Delete a region that was created by mistake. A region that ever had a node in service, an allocation or a capacity
+    /// reservation cannot be deleted: disable it with put --disabled.
     Delete {
         /// Its code.
         code: String,
@@ -131,7 +131,7 @@ pub enum Sku {
 pub struct SkuFlags {
     /// Slug, for example h200-sxm-slice.
     code: String,
-    /// Display name [default: the present one; for a new SKU its code].
+    /// Display name [default: unchanged; for a new SKU its code].
     #[arg(long)]
     name: Option<String>,
     /// gpu_slice or baremetal.
@@ -155,11 +155,11 @@ pub struct SkuFlags {
     /// Back the memory with hugepages.
     #[arg(long)]
     hugepages: bool,
-    /// Stop offering it: allocations keep what they have, queued launches of it end, and nobody launches more of it, except a
-    /// project on the GPUs of its capacity reservations.
+    /// Disable the SKU: existing allocations continue, queued launches end, and only projects with a capacity reservation
+    /// can launch, on their reserved GPUs.
     #[arg(long)]
     disabled: bool,
-    /// Offer it again [default: as it is; a new SKU is offered].
+    /// Enable the SKU [default: unchanged; a new SKU is enabled].
     #[arg(long, conflicts_with = "disabled")]
     enabled: bool,
     #[command(flatten)]
@@ -345,11 +345,11 @@ pub struct ImageFlags {
     /// Maximum seconds from start to a working login.
     #[arg(long, default_value_t = 600, value_name = "SECONDS")]
     boot_timeout: u32,
-    /// JSON file with the readiness checks: a list of objects with name, command and, as needed, expected_text, min_lines,
+    /// JSON file with the readiness checks: a list of objects with name, command and optionally expected_text, min_lines,
     /// line_per_gpu, timeout_seconds.
     #[arg(long, value_name = "FILE")]
     readiness_checks: Option<PathBuf>,
-    /// Create it disabled.
+    /// Create the image disabled.
     #[arg(long)]
     disabled: bool,
 }

@@ -24,8 +24,8 @@ pub enum Command {
         #[command(flatten)]
         save: Save,
     },
-    /// Verify a wipe certificate without the platform. Exits with 1 if it was changed, is of another authority, or was signed
-    /// while the host's certificate did not count.
+    /// Verify a wipe certificate offline. Exits with 1 if it was changed, is from another authority, or was signed while the
+    /// host's certificate was not valid.
     Verify(VerifyFlags),
 }
 

@@ -1,7 +1,7 @@
 //! `node compare` and `node repair`: ledger, host and hypervisor of a node side by side, and what repairs a difference.
 use gpuaas_proto::gpuaas::allocation::v1::{
     CompareNodeRequest, ComparisonRepair, NodeComparison, NodeComparisonRow as Row, NodeDifference,
-    RepairComparisonRequest,
+    RepairComparisonRequest, RepairPartitionRequest,
 };
 use gpuaas_proto::gpuaas::common::v1::GuestMetricsState;
 
@@ -132,10 +132,9 @@ fn print_differences(node: &str, differences: Vec<NodeDifference>) {
     if differences.is_empty() {
         return;
     }
-    let can_repair = differences
-        .iter()
-        .find(|one| one.repair() == ComparisonRepair::Slot)
-        .map(|one| one.slot_index);
+    let first = |repair| differences.iter().find(|one| one.repair() == repair);
+    let slot = first(ComparisonRepair::Slot).map(|one| one.slot_index);
+    let partition = first(ComparisonRepair::Partition).map(|one| one.observed.clone());
     let rows = differences.into_iter().map(|one| {
         let slot = match one.slot_id.as_str() {
             "" => "-".to_owned(),
@@ -158,8 +157,13 @@ fn print_differences(node: &str, differences: Vec<NodeDifference>) {
         ["SLOT", "OF", "SINCE", "VERDICT", "REPAIR", "DETAIL"],
         rows.collect(),
     );
-    if let Some(slot) = can_repair {
+    if let Some(slot) = slot {
         say!("Repair a slot, for example: gpuaas admin slots repair {node} {slot} --reason WHY");
+    }
+    if let Some(id) = partition {
+        say!(
+            "Deactivate a partition, for example: gpuaas admin node repair-partition {node} {id} --reason WHY"
+        );
     }
 }
 
@@ -180,7 +184,7 @@ pub struct RepairFlags {
     /// Reason, for the audit trail.
     #[arg(long)]
     reason: String,
-    /// Etag of the row that you have read (`--output json` shows it): the repair is refused when the row is another one by now.
+    /// Etag of the row that you read (`--output json` shows it): the repair is refused if the row has changed since.
     #[arg(long, default_value = "")]
     etag: String,
 }
@@ -242,5 +246,35 @@ pub async fn repair(session: &Session, flags: &RepairFlags) -> Result<(), Failur
         row.allocation_id,
         word(now.verdict())
     );
+    Ok(())
+}
+
+#[derive(Debug, clap::Args)]
+pub struct PartitionFlags {
+    /// Id, unique prefix of it, or hostname.
+    node: String,
+    /// Fabric Manager's number of the partition.
+    partition: u32,
+    /// Reason, for the audit trail.
+    #[arg(long)]
+    reason: String,
+}
+
+/// `node repair-partition`: deactivates one that is of nobody.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn repair_partition(session: &Session, flags: &PartitionFlags) -> Result<(), Failure> {
+    let request = RepairPartitionRequest {
+        node_id: node::resolve(&session.api, &flags.node).await?,
+        partition_id: flags.partition,
+        reason: flags.reason.clone(),
+    };
+    let answer = session.api.apply(&request, &session.key).await?;
+    if session.json() {
+        print_json(&answer.json);
+        return Ok(());
+    }
+    say!("Partition {} is deactivated.", flags.partition);
     Ok(())
 }

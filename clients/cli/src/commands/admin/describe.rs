@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::Session;
 use super::devices::{owners, print_devices};
-use super::life::by;
+use super::lifecycle::by;
 use crate::api::Answer;
 use crate::commands::nodes::{admin_state, print_slots};
 use crate::failure::Failure;
@@ -171,12 +171,20 @@ fn print_node(node: &Node, placement: &NodePlacement) {
     print_line("Profile", &status.host_profile);
     print_line("Hypervisor", &status.hypervisor);
     let instance = status.instance.clone().unwrap_or_default();
-    print_line("Agent", &instance.agent_version);
+    print_line("Agent", &agent(&instance.agent_version));
     print_line("Agent built", &time(instance.agent_built_time));
     print_line("Boot", &instance.boot_id);
     print_line("Heartbeat", &time(status.last_heartbeat_time));
     for blocker in &status.blockers {
         print_line("Blocker", &node::blocker_text(blocker));
+    }
+}
+
+/// A version of a checkout with changes was tried on the host, and is none of the managed environment (D-95).
+fn agent(version: &str) -> String {
+    match version.strip_suffix(".changed") {
+        Some(commit) => format!("{version}: built from {commit} with changes that no release has"),
+        None => version.to_owned(),
     }
 }
 
@@ -253,5 +261,19 @@ fn print_differences(discovery: &TopologyDiscovery) {
     }
     if !missing.is_empty() {
         say!("Not found: slot {}.", missing.join(", "));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d_95_an_agent_of_a_checkout_with_changes_is_not_taken_for_a_released_one() {
+        assert_eq!(agent("80d8a259"), "80d8a259");
+        assert_eq!(
+            agent("80d8a259.changed"),
+            "80d8a259.changed: built from 80d8a259 with changes that no release has"
+        );
     }
 }

@@ -29,7 +29,7 @@ pub enum Command {
     Attach {
         /// Id, unique prefix of it, or hostname.
         node: String,
-        /// The report, with the results of what was done by hand filled in.
+        /// File with the report; fill in the results of the manual tests first.
         file: PathBuf,
     },
     /// List the reports that are attached to a node, at most the latest ten, newest first.

@@ -10,7 +10,7 @@ mod describe;
 mod devices;
 mod fleet;
 mod host_report;
-pub mod life;
+pub mod lifecycle;
 pub mod node;
 pub mod node_health;
 mod organisations;
@@ -56,7 +56,7 @@ pub enum Command {
     /// Rollouts of the node agent, wave by wave.
     #[command(subcommand)]
     AgentRollout(agent_rollout::Command),
-    /// The record of the fleet: where nodes and GPUs stand, and who uses them.
+    /// The fleet record: health and use of nodes and GPUs, and their projects.
     #[command(subcommand)]
     Fleet(fleet::Command),
     /// Slots of a node.
@@ -82,7 +82,7 @@ pub enum Command {
     /// Wipe certificates of slots' disks.
     #[command(subcommand)]
     Certificate(certificate::Command),
-    /// Principals: who may call, and the roles on the platform.
+    /// Principals (people and programs), and their roles on the platform.
     #[command(subcommand)]
     Principal(principals::Command),
     /// Organisations of the platform.
@@ -94,7 +94,7 @@ pub enum Command {
     /// SCIM users and groups of organisations.
     #[command(subcommand)]
     Scim(scim::Command),
-    /// Terminals that were opened to the allocations of all projects.
+    /// Terminal sessions of all projects.
     #[command(subcommand)]
     TerminalSession(terminal_sessions::AdminCommand),
     /// The audit trail, and audits of the ledger.

@@ -13,7 +13,7 @@ use gpuaas_proto::gpuaas::inventory::v1::{
 use serde_json::{Value, json};
 
 use super::placement::{self, Verb};
-use super::{Session, comparison, describe, done, host_report, life, node_health, plans};
+use super::{Session, comparison, describe, done, host_report, lifecycle, node_health, plans};
 use crate::api::Answer;
 use crate::commands::nodes;
 use crate::commands::select::SelectedOf;
@@ -27,7 +27,7 @@ const POLL: Duration = Duration::from_millis(500);
 pub enum Command {
     /// List the nodes with their health, and find them; the same as `gpuaas nodes`.
     List(nodes::NodeFlags),
-    /// Register a node. Its agent then enrols with a token.
+    /// Register a node. Then its agent enrols with a token.
     Create {
         /// Unique hostname.
         #[arg(long)]
@@ -104,8 +104,8 @@ pub enum Command {
         reason: String,
     },
     /// Change labels, mode or VM limit of a node.
-    Update(life::UpdateFlags),
-    /// Retire a node for good, with all its slots. Drain it first.
+    Update(lifecycle::UpdateFlags),
+    /// Retire a node permanently, with all its slots. Drain the node first.
     Retire {
         /// Id, unique prefix of it, or hostname.
         node: String,
@@ -140,13 +140,12 @@ pub enum Command {
         #[arg(required = true, num_args = 1..=32)]
         nodes: Vec<String>,
     },
-    /// Describe a node: its checks with what to do about them, slots, devices, and what differs from what was approved.
+    /// Describe a node: its checks with their remedies, slots, devices, and differences from the approval.
     Describe {
         /// Id, unique prefix of it, or hostname.
         node: String,
     },
-    /// Compare a node: what the ledger, its host and its hypervisor have of each allocation, and what follows. Nothing is
-    /// changed.
+    /// Compare ledger, host and hypervisor of a node for each allocation, with a verdict. Nothing is changed.
     Compare {
         /// Id, unique prefix of it, or hostname.
         node: String,
@@ -156,9 +155,11 @@ pub enum Command {
     /// Reports of validate-host that are attached to a node.
     #[command(subcommand)]
     Report(host_report::Command),
-    /// Do the repair that a row of the comparison names: adopt, finish, undo, or acknowledge a report. Nothing that is claimed
-    /// is removed.
+    /// Repair a row of the comparison: adopt, finish, undo, or acknowledge a report. Nothing with a claim is removed.
     Repair(comparison::RepairFlags),
+    /// Deactivate an NVSwitch partition that the comparison shows as active without an owner. Refused while an allocation has it, or a
+    /// VM may have its GPUs.
+    RepairPartition(comparison::PartitionFlags),
     /// Show whether a node takes allocations, and its claims.
     Placement {
         /// Id, unique prefix of it, or hostname.
@@ -216,10 +217,10 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Maintenance { node, reason } => {
             placement::change(session, &node, Verb::Maintain, &reason, None).await
         }
-        Command::Update(flags) => life::update(session, flags).await,
-        Command::Retire { node, reason } => life::retire(session, &node, &reason).await,
-        Command::Delete { node, reason } => life::delete(session, &node, &reason).await,
-        Command::History { node, selected } => life::history(session, &node, &selected).await,
+        Command::Update(flags) => lifecycle::update(session, flags).await,
+        Command::Retire { node, reason } => lifecycle::retire(session, &node, &reason).await,
+        Command::Delete { node, reason } => lifecycle::delete(session, &node, &reason).await,
+        Command::History { node, selected } => lifecycle::history(session, &node, &selected).await,
         Command::BreakFix(command) => node_health::break_fix(session, command).await,
         Command::Finding(command) => node_health::finding(session, command).await,
         Command::EvacuationPlan { nodes } => plans::evacuation(session, &nodes).await,
@@ -227,6 +228,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Compare { node, selected } => comparison::run(session, &node, &selected).await,
         Command::Report(command) => host_report::run(session, command).await,
         Command::Repair(flags) => comparison::repair(session, &flags).await,
+        Command::RepairPartition(flags) => comparison::repair_partition(session, &flags).await,
         Command::Placement { node } => placement::show(session, &node).await,
         Command::EnrolToken { node, out } => enrol_token(session, &node, &out).await,
         Command::Discover {

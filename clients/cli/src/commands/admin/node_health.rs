@@ -14,7 +14,7 @@ use crate::output::{print_json, print_table, time, word};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum BreakFixCommand {
-    /// Open a record: the node is broken and takes no new allocations.
+    /// Open a break-fix record: the node is broken and takes no new allocations.
     Open {
         /// Id, unique prefix of it, or hostname.
         node: String,
@@ -25,7 +25,7 @@ pub enum BreakFixCommand {
         #[arg(long)]
         slot: Option<String>,
     },
-    /// Note what was done.
+    /// Add an action to a record.
     Note {
         /// Id, unique prefix of it, or hostname.
         node: String,
@@ -35,13 +35,13 @@ pub enum BreakFixCommand {
         #[arg(long)]
         action: String,
     },
-    /// Close a record. With the last open one the node is cordoned.
+    /// Close a record. Closing the last open record cordons the node.
     Close {
         /// Id, unique prefix of it, or hostname.
         node: String,
         /// Id of the record.
         record: String,
-        /// How it ended.
+        /// Outcome.
         #[arg(long)]
         outcome: String,
     },
@@ -56,17 +56,17 @@ pub enum BreakFixCommand {
 
 #[derive(Debug, clap::Subcommand)]
 pub enum FindingCommand {
-    /// Attach a finding of a health agent. A critical one disables its slot, or cordons the node.
+    /// Report a finding of a health agent. A critical finding disables its slot, or cordons the node.
     Report {
         /// Id, unique prefix of it, or hostname.
         node: String,
-        /// The agent, for example dcgm.
+        /// Name of the health agent, for example dcgm.
         #[arg(long)]
         source: String,
-        /// The agent's own name of the fault.
+        /// Fault code of the health agent.
         #[arg(long)]
         code: String,
-        /// How bad it is.
+        /// Severity.
         #[arg(long, value_parser = ["info", "warning", "critical"])]
         severity: String,
         /// The device.
@@ -75,17 +75,17 @@ pub enum FindingCommand {
         /// The slot: id, unique prefix of it, or index [default: the whole host].
         #[arg(long)]
         slot: Option<String>,
-        /// For operators.
+        /// Message for operators.
         #[arg(long, default_value = "")]
         message: String,
     },
-    /// Resolve a finding. What it took out of service stays out until you return it.
+    /// Resolve a finding. Its slot or node stays out of service until you enable or uncordon it.
     Resolve {
         /// Id, unique prefix of it, or hostname.
         node: String,
         /// Id of the finding.
         finding: String,
-        /// Why it is over.
+        /// Resolution.
         #[arg(long)]
         resolution: String,
     },
@@ -93,7 +93,7 @@ pub enum FindingCommand {
     List {
         /// Id, unique prefix of it, or hostname.
         node: String,
-        /// Resolved ones too.
+        /// Include resolved findings.
         #[arg(long)]
         all: bool,
         #[command(flatten)]
@@ -144,7 +144,7 @@ pub async fn break_fix(session: &Session, command: BreakFixCommand) -> Result<()
                 outcome,
             };
             let answer = session.api.apply(&request, &session.key).await?;
-            let next = "The record is closed. When it was the last open one, the node is cordoned: check what its host proves, then uncordon it.";
+            let next = "The record is closed. If it was the last open record, the node is now cordoned: check its readiness, then uncordon it.";
             done(session, &answer.json, next);
         }
         BreakFixCommand::List { node, selected } => {
@@ -231,7 +231,7 @@ pub async fn finding(session: &Session, command: FindingCommand) -> Result<(), F
             done(
                 session,
                 &answer.json,
-                "The finding is resolved. Return what it took out of service yourself.",
+                "The finding is resolved. Its slot or node stays out of service until you enable or uncordon it.",
             );
         }
         FindingCommand::List {

@@ -35,7 +35,7 @@ pub enum Command {
     },
     /// Create an organisation.
     Create {
-        /// Slug: lower-case letters, digits and hyphens.
+        /// Slug: lowercase letters, digits and hyphens.
         slug: String,
         /// Name for people [default: the slug].
         #[arg(long)]
@@ -44,14 +44,14 @@ pub enum Command {
         #[arg(long, value_name = "PRINCIPAL")]
         owner: Option<String>,
     },
-    /// Suspend an organisation: nothing can be launched or started in its projects. What runs continues.
+    /// Suspend an organisation: nothing can be launched or started in its projects; running allocations continue.
     Suspend(Change),
     /// Resume a suspended organisation.
     Resume {
         /// Slug, id, or unique prefix of the id.
         organisation: String,
     },
-    /// Close an organisation for good. All of its projects must be closed.
+    /// Close an organisation permanently. All of its projects must be closed.
     Close(Change),
 }
 

@@ -24,13 +24,13 @@ const ROLES_OR_NONE: [&str; 4] = ["admin", "operator", "auditor", "none"];
 pub enum Command {
     /// List the principals, in the order of their registration.
     List {
-        /// Only these.
+        /// Only principals of this kind.
         #[arg(long, value_parser = KINDS)]
         kind: Option<String>,
-        /// Only those with this role on the platform.
+        /// Only principals with this role on the platform.
         #[arg(long, value_parser = ROLES)]
         role: Option<String>,
-        /// Only those that are disabled.
+        /// Only disabled principals.
         #[arg(long)]
         disabled: bool,
         #[command(flatten)]
@@ -49,10 +49,10 @@ pub enum Command {
         /// URL of the issuer, exactly as in its tokens.
         #[arg(long, value_name = "URL")]
         issuer: String,
-        /// The issuer's name for it: the claim `sub` of its tokens.
+        /// Subject: the claim `sub` of the principal's tokens.
         #[arg(long)]
         subject: String,
-        /// Name for people [default: the name].
+        /// Display name [default: the name].
         #[arg(long)]
         display_name: Option<String>,
         /// Email address.
@@ -74,7 +74,7 @@ pub enum Command {
         /// Name, id, or unique prefix of the id.
         principal: String,
     },
-    /// Give a principal a role on the platform, or take it.
+    /// Give a principal a role on the platform, or remove the role.
     SetRole {
         /// Name, id, or unique prefix of the id.
         principal: String,

@@ -13,10 +13,10 @@ use crate::output::{print_json, print_table, time, word};
 pub enum Command {
     /// List the projects of all organisations, or of one.
     List {
-        /// Only those of this organisation: slug, id, or unique prefix of the id.
+        /// Only projects of this organisation: slug, id, or unique prefix of the id.
         #[arg(long)]
         organisation: Option<String>,
-        /// Only those in this state.
+        /// Only projects in this state.
         #[arg(long, value_parser = STATES)]
         state: Option<String>,
         #[command(flatten)]

@@ -31,7 +31,7 @@ pub enum Command {
         #[arg(help = PROJECT_HELP)]
         project: String,
     },
-    /// Set the priority of a project, queued requests included. The existence of the project is not checked.
+    /// Set the priority of a project, including its queued requests. The command does not check that the project exists.
     SetPriority {
         #[arg(help = PROJECT_HELP)]
         project: String,

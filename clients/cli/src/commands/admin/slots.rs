@@ -8,7 +8,7 @@ use gpuaas_proto::gpuaas::inventory::v1::{
     GetTopologyDiscoveryRequest, ListResourceSlotHistoryRequest, SlotChoice, TopologyDiscovery,
 };
 
-use super::{Session, done, life};
+use super::{Session, done, lifecycle};
 use crate::commands::admin::node::wipe_policies;
 use crate::commands::nodes::print_slots;
 use crate::commands::select::SelectedOf;
@@ -27,8 +27,8 @@ pub struct Choices {
     /// Another virtual function for a candidate, by its PCI address.
     #[arg(long, value_name = "INDEX=ADDRESS", value_parser = of_slot)]
     function: Vec<(u32, String)>,
-    /// Another wipe policy for a candidate, of those that `admin node discover` shows for its disk: blkdiscard, nvme_format or
-    /// site_erase.
+    /// Another wipe policy for a candidate: blkdiscard, nvme_format or site_erase, if `admin node discover` lists it for the
+    /// disk.
     #[arg(long, value_name = "INDEX=POLICY", value_parser = of_slot)]
     wipe_policy: Vec<(u32, String)>,
 }
@@ -36,7 +36,7 @@ pub struct Choices {
 fn of_slot(text: &str) -> Result<(u32, String), String> {
     let (index, value) = text
         .split_once('=')
-        .ok_or("must be the index of a candidate, =, and what it gets")?;
+        .ok_or("must be INDEX=VALUE, with the index of a candidate")?;
     let index = index
         .parse()
         .map_err(|_| format!("{index:?} is not the index of a candidate"))?;
@@ -134,7 +134,7 @@ pub enum Command {
         #[command(flatten)]
         slot: SlotRef,
     },
-    /// Retire a slot for good. Its devices can be discovered and approved as another slot.
+    /// Retire a slot permanently. Its devices can be discovered and approved as another slot.
     Retire {
         #[command(flatten)]
         slot: SlotRef,
@@ -149,8 +149,8 @@ pub enum Command {
         #[command(flatten)]
         selected: SelectedOf<ListResourceSlotHistoryRequest>,
     },
-    /// Repair a blocked slot, or a free one whose device another driver took: wipe its disk, verify it is empty, bind its
-    /// devices to VFIO again and make it schedulable.
+    /// Repair a blocked slot, or a free slot with a device bound to another driver: wipe its disk, verify that it is empty,
+    /// bind its devices to VFIO again and make the slot schedulable.
     Repair {
         #[command(flatten)]
         slot: SlotRef,
@@ -230,11 +230,11 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         }
         Command::Retire { slot, reason } => {
             let (node, slot) = slot.resolve(session).await?;
-            life::retire_slot(session, &node, &slot, &reason).await
+            lifecycle::retire_slot(session, &node, &slot, &reason).await
         }
         Command::History { slot, selected } => {
             let (node, slot) = slot.resolve(session).await?;
-            life::slot_history(session, (&node, &slot), &selected).await
+            lifecycle::slot_history(session, (&node, &slot), &selected).await
         }
         Command::Repair {
             slot,

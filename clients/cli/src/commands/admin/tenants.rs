@@ -31,13 +31,13 @@ pub struct List {
     /// Only this project, by name or id.
     #[arg(long)]
     project: Option<String>,
-    /// Only those on this node, by hostname or id.
+    /// Only allocations on this node, by hostname or id.
     #[arg(long)]
     node: Option<String>,
-    /// Only those in this state.
+    /// Only allocations in this state.
     #[arg(long, value_parser = STATES)]
     state: Option<String>,
-    /// Include released and failed ones.
+    /// Include released and failed allocations.
     #[arg(long)]
     all: bool,
     #[command(flatten)]

@@ -25,7 +25,7 @@ const PAGE: usize = 500;
 
 #[derive(Debug, clap::Args)]
 pub struct ListFlags {
-    /// Only what this principal did, for example user:alice.
+    /// Only records of this principal, for example user:alice.
     #[arg(long)]
     principal: Option<String>,
     /// Only this action, for example slot.approve.
@@ -40,7 +40,7 @@ pub struct ListFlags {
     /// Only the request with this id.
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
-    /// Only what was allowed, or what was denied.
+    /// Only allowed, or only denied attempts.
     #[arg(long, value_enum)]
     outcome: Option<Outcome>,
     /// Only records from this time on: 2026-01-31T12:00:00Z, or a date or time in your zone.
@@ -52,7 +52,7 @@ pub struct ListFlags {
     /// Only records of this source: placement, inventory, images, terminal, billing or edge.
     #[arg(long)]
     source: Option<String>,
-    /// Most records to list.
+    /// Maximum number of records.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
     #[command(flatten)]
@@ -79,8 +79,8 @@ pub struct VerifyFlags {
     /// Only this source; may be given several times [default: all].
     #[arg(long)]
     source: Vec<String>,
-    /// The head of a chain, as an earlier verification printed it. The chain must still contain it: without this, records that
-    /// were cut off at the end are not noticed. May be given several times.
+    /// Checkpoint of a chain, as an earlier verification printed it; repeatable. Without checkpoints, the removal of the
+    /// newest records is not detected.
     #[arg(long, value_name = "SOURCE:POSITION:DIGEST")]
     expect: Vec<Expected>,
 }
@@ -299,11 +299,11 @@ pub fn verify_file(file: &Path, flags: &VerifyFlags) -> Result<(), Failure> {
 fn judge(verified: &[Verified], flags: &VerifyFlags) -> Result<(), Failure> {
     let is_unseen = |source: &str| !verified.iter().any(|chain| chain.source == source);
     let asked = flags.source.iter().filter(|source| is_unseen(source));
-    let asked = asked.map(|source| format!("{source}: no such chain was read"));
+    let asked = asked.map(|source| format!("{source}: the chain is missing"));
     let expected = flags.expect.iter().filter(|one| is_unseen(&one.source));
     let expected = expected.map(|one| {
         let source = &one.source;
-        format!("{source}: no such chain was read, and {one} is expected")
+        format!("{source}: the chain is missing; checkpoint {one} is expected")
     });
     let mut findings: Vec<String> = verified
         .iter()
@@ -319,7 +319,7 @@ fn judge(verified: &[Verified], flags: &VerifyFlags) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::Local(format!(
-        "the audit trail is not what was recorded: {}",
+        "the audit trail was changed: {}",
         findings.join("; ")
     )))
 }
@@ -348,10 +348,10 @@ fn show(verified: &[Verified], findings: &[String]) {
             head.to_string(),
         ]
     });
-    print_table(["SOURCE", "RECORDS", "HEAD"], rows.collect());
+    print_table(["SOURCE", "RECORDS", "CHECKPOINT"], rows.collect());
     if findings.is_empty() {
         say!(
-            "All chains are whole. Note the heads down: --expect finds a chain whose end was cut off."
+            "All chains are intact. Store the checkpoints: --expect then detects removed newest records."
         );
     }
 }

@@ -143,7 +143,7 @@ export function Toggle({ account }: { account: ServiceAccount }) {
   const action = asked.disable_time ? "Enable" : "Disable";
   return (
     <Confirm trigger={<Button small aria-label={`${offered} ${account.slug}`}>{offered}</Button>} title={`${action} ${account.slug}?`} action={action} reset={askAnew} run={() => change.mutateAsync(action === "Enable" ? "enable" : "disable")}>
-      {action === "Enable" ? "Its keys are valid again, except those that are disabled themselves." : "All of its keys and tokens are refused within seconds, and its terminals end."}
+      {action === "Enable" ? "Its keys are valid again, except keys that are disabled individually." : "All of its keys and tokens are refused within seconds, and its terminals end."}
     </Confirm>
   );
 }
@@ -164,7 +164,7 @@ function Account({ account, made, bounds }: { account: ServiceAccount; made: (ke
           {!disabled && !forbidden(bounds, "api_keys_disabled") && <NewKey account={account} made={made} most={bounds.max_api_key_days ?? 0} />}
           <Toggle account={account} />
           <Confirm danger trigger={<Button small aria-label={`Delete ${account.slug}`}>Delete</Button>} title={`Delete ${account.slug}?`} action="Delete" run={() => change.mutateAsync("delete")}>
-            Its keys stop working. This is permanent. What it launched stays and is billed.
+            Its keys stop working. This is permanent. Its allocations continue and are billed.
           </Confirm>
         </span>
       }
@@ -190,7 +190,7 @@ export function ServiceAccounts({ project }: { project: string }) {
   const refused = forbidden(bounds.data, "api_keys_disabled");
   return (
     <>
-      {refused && <p className="notice">{refused} Calls that are made with one are refused, except those of SCIM.</p>}
+      {refused && <p className="notice">{refused} Calls with API keys are refused, except SCIM.</p>}
       {made?.key && (
         <Secret title="Your new API key" label="API key" text={made.key} close={() => setMade(undefined)}>
           <p>

@@ -7,7 +7,7 @@ import { ServiceAccounts } from "./accounts";
 export default function ApiKeys() {
   const project = useProjectId();
   return (
-    <Page title="API keys">
+    <Page title="Service accounts">
       {project ? (
         <ServiceAccounts project={project} />
       ) : (

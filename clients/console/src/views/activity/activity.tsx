@@ -49,7 +49,7 @@ export default function ActivityPage() {
         </Button>
       }
     >
-      <p className="intro muted">Who did what in this project, and what was denied, the newest first.</p>
+      <p className="intro muted">Changes and denied attempts in this project, the newest first.</p>
       <TrailFilters label="Activity" trail={trail}>
         <Select label="Kind" value={kind} onChoose={setKind} options={KINDS} />
       </TrailFilters>
@@ -57,12 +57,12 @@ export default function ActivityPage() {
       {found.isLoading && <Skeleton lines={8} label="Loading the activity" />}
       {found.data?.pages.some(({ incomplete }) => incomplete) && (
         <p className="blocker" role="alert">
-          A part of the platform did not answer: its activities are missing here.
+          A service of the platform did not answer: its activities are missing here.
         </p>
       )}
       {found.data && activities.length === 0 && !found.hasNextPage && (
         <Empty icon={<ScrollText size={28} />} title={filtered ? "No activity matches" : "No activity yet"} action={filtered && <Button onClick={trail.clear}>Clear the filters</Button>}>
-          Launches, changes of members and keys, terminals and what was denied are shown here.
+          Launches, changes of members and keys, terminals and denied attempts appear here.
         </Empty>
       )}
       {(activities.length > 0 || found.hasNextPage) && (

@@ -26,7 +26,7 @@ function Force({ force, choose }: { force: boolean; choose: (force: boolean) => 
       <input type="checkbox" checked={force} onChange={(event) => choose(event.target.checked)} />
       <span>
         Force: turn the VM off without shutting it down
-        <small>For a VM that hangs. What it did not write to its disk is lost.</small>
+        <small>For a VM that hangs. Data that is not on disk yet is lost.</small>
       </span>
     </label>
   );
@@ -72,7 +72,7 @@ export function Actions({ allocation }: { allocation: Allocation }) {
       )}
       {!baremetal && state === "active" && power === "rescued" && (
         <Confirm trigger={<Button busy={busy} onClick={() => setForce(false)}><RotateCw size={15} aria-hidden="true" /> End rescue</Button>} title={`End the rescue of ${name}?`} action="End rescue" run={() => turn.mutateAsync("unrescue")}>
-          <p>The VM starts from its own disk again. Nothing on the rescue disk is kept.</p>
+          <p>The VM starts from its own disk again. The rescue disk is deleted.</p>
           <Force force={force} choose={setForce} />
         </Confirm>
       )}
@@ -98,12 +98,12 @@ export function Actions({ allocation }: { allocation: Allocation }) {
         run={release}
       >
         {baremetal ? (
-          <p>Billing stops at once. The node is erased and stays unschedulable until an operator approves its disks again.</p>
+          <p>Billing stops immediately. The node is erased and stays unschedulable until an operator approves its disks again.</p>
         ) : (
-          <p>Billing stops at once. The VM is shut down, and its disk is wiped and verified empty.</p>
+          <p>Billing stops immediately. The VM is shut down, and its disk is wiped and verified empty.</p>
         )}
         <p>
-          <strong>All data on it is lost.</strong> This cannot be undone.
+          <strong>All data on the disk is lost.</strong> This cannot be undone.
         </p>
       </Confirm>
       {turn.error && <ProblemNote error={turn.error} />}

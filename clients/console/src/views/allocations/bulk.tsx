@@ -12,9 +12,9 @@ import { isHostLost } from "./state";
 
 const WORDS: Record<Verb, string> = { start: "Start", stop: "Stop", release: "Release" };
 const MEANINGS: Record<Verb, string> = {
-  start: "Their VMs start.",
-  stop: "Their VMs are shut down and keep disk and address. Billing continues, because their GPUs stay allocated.",
-  release: "Billing stops at once. Their VMs are deleted and their disks wiped: all data on them is lost. This cannot be undone.",
+  start: "The VMs start.",
+  stop: "The VMs are shut down and keep their disks and addresses. Billing continues, because the GPUs stay allocated.",
+  release: "Billing stops immediately. The VMs are deleted and their disks are wiped: all data is lost. This cannot be undone.",
 };
 const OPERATORS_VERBS = ["stop", "release"] as const;
 

@@ -24,7 +24,7 @@ function Line({ certificate, alone }: { certificate: WipeCertificate; alone: boo
           Download certificate
         </Button>
       ) : (
-        <span className="muted">Proven, but without a valid signature of the host, whose clock may have been wrong. Your operator can show the evidence.</span>
+        <span className="muted">The wipe is proven, but the signature of the host is not valid, possibly because its clock was wrong. Your operator can show the evidence.</span>
       )}
     </div>
   );

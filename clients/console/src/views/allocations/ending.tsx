@@ -43,7 +43,7 @@ export function Ending({ allocation }: { allocation: Allocation }) {
       <label className="check">
         <input type="checkbox" checked={isProtected} onChange={(event) => setDraft({ isProtected: event.target.checked, at, etag })} /> <span>Protect from release</span>
       </label>
-      <Field label="Release at (optional)" hint={isProtected ? "A protected allocation is not released by itself." : `Times in ${zone}. Its disks are wiped then.`} problem={body ? undefined : "Choose a time in the future."}>
+      <Field label="Release at (optional)" hint={isProtected ? "A protected allocation has no scheduled release." : `Times in ${zone}. Its disks are wiped then.`} problem={body ? undefined : "Choose a time in the future."}>
         {({ id, describedBy }) => <input id={id} aria-describedby={describedBy} type="datetime-local" disabled={isProtected} value={isProtected ? "" : at} onChange={(event) => setDraft({ isProtected, at: event.target.value, etag })} />}
       </Field>
     </Confirm>

@@ -21,10 +21,10 @@ interface Body {
 }
 
 const FATES: [Fate, string][] = [
-  ["powered_off", "It is powered off and will stay off"],
-  ["disks_destroyed", "Its disks are destroyed"],
-  ["reinstalled", "It was reinstalled and has enrolled again"],
-  ["written_off", "Nobody can reach it; it is given up as it is"],
+  ["powered_off", "The host is powered off and will stay off"],
+  ["disks_destroyed", "The disks of the host are destroyed"],
+  ["reinstalled", "The host was reinstalled and has enrolled again"],
+  ["written_off", "The host is unreachable and written off"],
 ];
 
 /** What is sent; undefined while something is missing or is not a time. */
@@ -85,9 +85,9 @@ export function ForceRelease({ id, name, small = false }: { /** Id of the alloca
       run={run}
     >
       <p>
-        The allocation ends although its host does not answer. You attest what became of the host, and your name stands in the audit trail. <strong>This cannot be undone.</strong>
+        The allocation ends although its host does not answer. You attest the state of the host, and your name is recorded in the audit trail. <strong>This cannot be undone.</strong>
       </p>
-      <Field label="The host">
+      <Field label="State of the host">
         {({ id: field }) => (
           <select id={field} value={fate} onChange={(event) => setFate(event.target.value as Fate | "")}>
             <option value="">Choose</option>
@@ -100,7 +100,7 @@ export function ForceRelease({ id, name, small = false }: { /** Id of the alloca
         )}
       </Field>
       <Field label="Reason">{({ id: field }) => <input id={field} value={reason} maxLength={500} autoComplete="off" onChange={(event) => setReason(event.target.value)} />}</Field>
-      <Field label="Billing ends (optional)" hint={`Times in ${zone}. Without one, billing ends when the host was last heard.`}>
+      <Field label="Billing ends (optional)" hint={`Times in ${zone}. Empty: the time of the last report of the host.`}>
         {({ id: field, describedBy }) => <input id={field} aria-describedby={describedBy} type="datetime-local" value={billingEnd} onChange={(event) => setBillingEnd(event.target.value)} />}
       </Field>
       {body && <Outcome id={id} body={body} />}

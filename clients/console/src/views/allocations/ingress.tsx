@@ -56,7 +56,7 @@ function Open({ allocation }: { allocation: string }) {
         onChoose={setProtocol}
       />
       <TextField label="Port of the VM" value={vmPort} onChange={setVmPort} problem={wrong(vmPort)} hint="For example 443" />
-      <TextField label="External port (optional)" value={externalPort} onChange={setExternalPort} problem={wrong(externalPort)} hint="Empty: one that is free" />
+      <TextField label="External port (optional)" value={externalPort} onChange={setExternalPort} problem={wrong(externalPort)} hint="Empty: any free port" />
       <TextField label="Networks that may connect (optional)" value={sources} onChange={setSources} hint="IPv4, such as 198.51.100.0/24. Empty: everybody" />
     </Confirm>
   );
@@ -81,7 +81,7 @@ function Line({ mapping, mayChange, close }: { mapping: IngressMapping; mayChang
       </div>
       {mayChange && status?.state !== "deleting" && (
         <Confirm trigger={<Button small>Close port</Button>} title={`Close ${externalOf(mapping)}?`} action="Close port" run={() => close(id)}>
-          <p>Open connections end, and somebody else may get the external port.</p>
+          <p>Open connections end. Another project may get the external port.</p>
         </Confirm>
       )}
     </div>

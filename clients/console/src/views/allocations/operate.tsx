@@ -9,8 +9,8 @@ import { ReasonField } from "../project/parts";
 import { open } from "./selection";
 
 const WORDS = {
-  stop: ["Stop", "The VM is shut down. It keeps its disk, address and GPUs, and billing continues. Its members can start it again, so release it where the node has to be empty."],
-  release: ["Release", "Billing stops at once. The VM is deleted, and its disks are wiped: all data on it is lost. This cannot be undone."],
+  stop: ["Stop", "The VM is shut down. It keeps its disk, address and GPUs, and billing continues. Members of the project can start the VM again: if the node must become empty, release the allocation."],
+  release: ["Release", "Billing stops immediately. The VM is deleted, and its disks are wiped: all data is lost. This cannot be undone."],
 } as const;
 
 function Verb({ allocation, verb }: { allocation: Allocation; verb: "stop" | "release" }) {

@@ -19,10 +19,10 @@ export function Rescue({ allocation, done }: { allocation: Allocation; done: (ne
   return (
     <Confirm trigger={<Button><LifeBuoy size={15} aria-hidden="true" /> Rescue</Button>} title={`Rescue ${name}?`} action="Rescue" ready={image !== ""} run={rescue}>
       <p>
-        The VM is stopped and starts from a rescue image. Its own disks are beside it, untouched; the rescue disk is the first, and nothing on it is kept. <strong>Billing continues.</strong>
+        The VM stops and starts from a rescue image. Its own disks are attached as extra disks and do not change. The rescue disk is the first disk and is deleted afterwards. <strong>Billing continues.</strong>
       </p>
       {images.length === 0 ? (
-        <p>No other image is compatible with its SKU, so it cannot be rescued.</p>
+        <p>No other image is compatible with the SKU, so the VM cannot be rescued.</p>
       ) : (
         <div className="field">
           <label htmlFor="rescue-image">Rescue image</label>

@@ -70,7 +70,7 @@ export default function SerialLog({ id, name }: { id: string; name: string }) {
       {save.error && <ProblemNote error={save.error} />}
       <WatchProblem watched={watched} />
       {!watched.view && !watched.problem && <Skeleton lines={8} label="Loading the serial log" />}
-      {watched.view && all.length === 0 && <Empty title="Nothing printed yet">What the VM prints on its serial console appears here.</Empty>}
+      {watched.view && all.length === 0 && <Empty title="Nothing printed yet">The output of the serial console of the VM appears here.</Empty>}
       {all.length > 0 && (
         <div className="serial-log" ref={screen} role="region" aria-label="Lines of the serial log" tabIndex={0}>
           <pre>

@@ -65,7 +65,7 @@ export default function Audit() {
       )}
       {found.data && records.length === 0 && (
         <Empty icon={<Search size={28} />} title="No record matches" action={<Button onClick={trail.clear}>Clear the filters</Button>}>
-          Each filter must match exactly. Records are removed when their retention is over.
+          Filters match exactly. Old records are removed after their retention time.
         </Empty>
       )}
       {records.length > 0 && (

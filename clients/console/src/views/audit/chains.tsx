@@ -21,20 +21,20 @@ export function Verify({ of }: { of: TrailWork }) {
   return (
     <Confirm trigger={<Button disabled={of.work !== undefined}>Verify</Button>} title="Verify the audit trail" action="Verify" ready={heads !== undefined && isSecure()} run={async () => of.verify(heads ?? [])}>
       {isSecure() ? (
-        <p>All sealed records are read, and their digests computed in this browser: a record that was changed, removed or moved is named.</p>
+        <p>The browser reads all records already in the hash chain, computes their digests, and names each record that was changed, removed or moved.</p>
       ) : (
         <p role="alert">
-          This page did not come over HTTPS, so the browser computes no digests. Use <code>gpuaas admin audit verify</code>.
+          The browser cannot compute digests, because this page was not loaded over HTTPS. Use <code>gpuaas admin audit verify</code>.
         </p>
       )}
-      <Field label="Heads that were noted before (optional)" problem={heads ? undefined : "One head a line, such as edge:4711:9cd51c…, with all of its digest."} hint="With them it is also found when the end of a chain was cut off, or when it was written anew.">
+      <Field label="Checkpoints of an earlier run (optional)" problem={heads ? undefined : "One checkpoint per line, such as edge:4711:9cd51c…, with the full digest."} hint="Checkpoints also detect a chain whose newest records were removed, or that was rewritten.">
         {({ id, describedBy }) => <textarea id={id} aria-describedby={describedBy} className="mono" rows={3} spellCheck={false} value={text} onChange={(event) => setText(event.target.value)} />}
       </Field>
     </Confirm>
   );
 }
 
-const inMemory = (most: number) => `This browser keeps the file in memory until it is whole, at most ${Math.floor(most / 1024 / 1024)} MiB.`;
+const inMemory = (most: number) => `This browser keeps the file in memory until it is complete, up to ${Math.floor(most / 1024 / 1024)} MiB.`;
 
 export function Export({ of, sources }: { of: TrailWork; sources: string[] }) {
   const [source, setSource] = useState("");
@@ -51,7 +51,7 @@ export function Export({ of, sources }: { of: TrailWork; sources: string[] }) {
       run={async () => of.save(source, name)}
     >
       <p>
-        All sealed records, whatever the filters are, as JSON lines: <code>gpuaas admin audit verify</code> verifies the file without the platform.
+        All records already in the hash chain, independent of the filters, as JSON lines. <code>gpuaas admin audit verify</code> verifies the file offline.
       </p>
       {!canStream() && (
         <p>
@@ -68,12 +68,12 @@ const count = (number: number) => number.toLocaleString("en");
 function Found({ verified: { chains, findings } }: { verified: Verification }) {
   const heads = chains.map(({ source, head }) => headText({ source, ...head }));
   return (
-    <Card title="Hash chains" aside={<CopyButton text={heads.join("\n")} label="Copy the heads" />}>
+    <Card title="Hash chains" aside={<CopyButton text={heads.join("\n")} label="Copy checkpoints" />}>
       {findings.length === 0 ? (
         <p>No record was changed, removed or moved.</p>
       ) : (
         <div className="blocker" role="alert">
-          The audit trail is not what was recorded:
+          The audit trail was changed:
           <ul>
             {findings.map((finding) => (
               <li key={finding}>{finding}</li>
@@ -81,7 +81,7 @@ function Found({ verified: { chains, findings } }: { verified: Verification }) {
           </ul>
         </div>
       )}
-      <Table label="Hash chains" columns={["Source", "Result", ["Records", "number"], ["Head", "optional"]]}>
+      <Table label="Hash chains" columns={["Source", "Result", ["Records", "number"], ["Checkpoint", "optional"]]}>
         {chains.map((one, index) => (
           <tr key={one.source}>
             <td>
@@ -95,7 +95,7 @@ function Found({ verified: { chains, findings } }: { verified: Verification }) {
           </tr>
         ))}
       </Table>
-      <p className="muted">Keep the heads where the platform’s administrators cannot write, and give them to the next verification.</p>
+      <p className="muted">Store the checkpoints where the platform’s administrators cannot write, and enter them at the next verification.</p>
     </Card>
   );
 }

@@ -38,7 +38,7 @@ it("p10_a_denial_is_marked_and_says_who_from_where", () => {
 
 it("work of the platform has no client, and a young record is not sealed yet", () => {
   const text = row({ outcome: "allowed", address: "", user_agent: "", request_id: "", position: "0", digest: "", detail: '{"reason": "idle"}' });
-  for (const part of ["Allowed", "The platform", "Pending", "<pre>"]) expect(text).toContain(part);
+  for (const part of ["Allowed", "The platform", "Not yet in the hash chain", "<pre>"]) expect(text).toContain(part);
   expect(text).not.toContain('class="denied"');
 });
 

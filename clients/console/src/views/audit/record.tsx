@@ -23,7 +23,7 @@ export function hasDetail(detail = ""): boolean {
 }
 
 function Sealed({ record: { position = "0", digest } }: { record: AuditRecord }) {
-  if (!digest) return <>Pending</>;
+  if (!digest) return <>Not yet in the hash chain</>;
   return <span title={digest}>Position {position}, digest {digest.slice(0, 12)}…</span>;
 }
 

@@ -51,7 +51,7 @@ it("a noted head whose chain was not read is a finding: its source is not listed
   played({ edge });
   const { chains, findings } = await verifyTrail(noted, () => undefined, never);
   expect(chains.map(({ source, findings }) => [source, findings])).toEqual([["edge", []]]);
-  expect(findings).toEqual([`billing: no such chain was read, and billing:1:${noted[1]?.digest} is expected`, `egde: no such chain was read, and egde:2:${noted[2]?.digest} is expected`]);
+  expect(findings).toEqual([`billing: the chain is missing; checkpoint billing:1:${noted[1]?.digest} is expected`, `egde: the chain is missing; checkpoint egde:2:${noted[2]?.digest} is expected`]);
 });
 
 /** A file of the reader's that takes pieces; `full` after so many. */

@@ -96,7 +96,7 @@ export function Toggle({ image }: { image: Image }) {
       reset={askAnew}
       run={() => set.mutateAsync({ slug, status: disables ? "disabled" : "active", etag: asked.etag })}
     >
-      {disables ? "Nobody can launch it any more. What runs with it continues." : "It is checked in the registry and offered again."}
+      {disables ? "Nobody can launch this image any more. Existing allocations continue." : "The image is verified in the registry and offered again."}
     </Confirm>
   );
 }

@@ -6,7 +6,7 @@ const SLUG = /^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$/;
 
 /** What is wrong with a code or slug that was typed. */
 export function slugProblem(text: string): string | undefined {
-  return text === "" || SLUG.test(text) ? undefined : "Lower-case letters, digits, dots and dashes.";
+  return text === "" || SLUG.test(text) ? undefined : "Lowercase letters, digits, dots and hyphens.";
 }
 
 export function isSlug(text: string): boolean {

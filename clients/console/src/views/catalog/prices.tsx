@@ -38,7 +38,7 @@ function NewPrice({ skus }: { skus: Sku[] }) {
       ready={!!price && sku !== ""}
       run={run}
     >
-      <p>New allocations are billed with it from now on. Those that run keep their price. A published price cannot be deleted; publish another one to replace it.</p>
+      <p>The price applies to new allocations from now on; existing allocations keep their price. A published price cannot be deleted. To replace it, publish another one.</p>
       <SelectField label="SKU" value={sku} onChange={setSku} options={skus.map(({ code, display_name }) => [code, display_name || code])} />
       <TextField label="Price per GPU-hour" value={amount} onChange={setAmount} placeholder="2.50" problem={amount !== "" && !moneyOf(amount, "EUR") ? "Enter an amount such as 2.50, with at most nine decimals." : undefined} />
       <TextField label="Currency" value={currency} onChange={(text) => setCurrency(text.toUpperCase())} problem={/^[A-Z]{3}$/.test(currency) ? undefined : "Three letters, for example EUR."} />

@@ -10,7 +10,7 @@ export function ReadinessFields({ checks, onChange }: { checks: TypedCheck[]; on
   return (
     <fieldset className="checks">
       <legend>Readiness checks</legend>
-      <p className="muted">Commands that must pass in a VM before it is active, in this order. They never change: another list is another image.</p>
+      <p className="muted">Commands that must succeed in a VM, in this order, before the VM is active. Checks cannot be changed; add a new image instead.</p>
       {checks.map((check, index) => {
         const wrong = checkProblem(checks, index);
         // an empty field is no mistake yet
@@ -20,11 +20,11 @@ export function ReadinessFields({ checks, onChange }: { checks: TypedCheck[]; on
             <legend>Check {index + 1}</legend>
             <TextField label="Name" mono value={check.name} onChange={(name) => set(index, { name })} problem={problem("name")} placeholder="gpus" />
             <TextField label="Command" mono value={check.command} onChange={(command) => set(index, { command })} problem={problem("command")} placeholder="nvidia-smi -L" />
-            <TextField label="Expected text" value={check.expected} onChange={(expected) => set(index, { expected })} hint="The output must contain it. Empty: any output." />
+            <TextField label="Expected text" value={check.expected} onChange={(expected) => set(index, { expected })} hint="A line of the output must contain this text. Empty: any output." />
             <label className="check">
-              <input type="checkbox" checked={check.perGpu} onChange={(event) => set(index, { perGpu: event.target.checked })} /> <span>One such line for each GPU of the VM</span>
+              <input type="checkbox" checked={check.perGpu} onChange={(event) => set(index, { perGpu: event.target.checked })} /> <span>Once per GPU</span>
             </label>
-            <TextField label="Seconds" numeric value={check.timeout} onChange={(timeout) => set(index, { timeout })} problem={problem("timeout")} placeholder="60" />
+            <TextField label="Timeout (s)" numeric value={check.timeout} onChange={(timeout) => set(index, { timeout })} problem={problem("timeout")} placeholder="60" />
             <Button small onClick={() => onChange(checks.filter((_, at) => at !== index))}>
               <Trash2 size={14} aria-hidden="true" /> Remove check {index + 1}
             </Button>

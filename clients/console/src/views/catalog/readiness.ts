@@ -25,7 +25,7 @@ export const NO_CHECK: TypedCheck = { name: "", command: "", expected: "", perGp
 /** What is wrong with the first bad one, by its field. */
 export function checkProblem(checks: TypedCheck[], index: number): { field: "name" | "command" | "timeout"; text: string } | undefined {
   const { name, command, timeout } = checks[index] ?? NO_CHECK;
-  if (!NAME.test(name)) return { field: "name", text: "Lower-case letters, digits and dashes." };
+  if (!NAME.test(name)) return { field: "name", text: "Lowercase letters, digits and hyphens." };
   if (checks.findIndex((one) => one.name === name) < index) return { field: "name", text: "Another check has this name." };
   if (!command.trim()) return { field: "command", text: "Enter a command." };
   if (timeout !== "" && !(secondsOf(timeout) <= MAX_SECONDS)) return { field: "timeout", text: `1 to ${MAX_SECONDS} seconds.` };

@@ -24,7 +24,7 @@ function RegionForm({ region, trigger }: { region?: Region; trigger: React.React
       <label className="check">
         <input type="checkbox" checked={enabled} onChange={(event) => setEnabled(event.target.checked)} /> <span>Open for launches</span>
       </label>
-      {!enabled && <TextField label="Reason, shown to users" value={reason} onChange={setReason} hint="What runs there continues." />}
+      {!enabled && <TextField label="Reason, shown to users" value={reason} onChange={setReason} hint="Existing allocations continue." />}
     </Confirm>
   );
 }
@@ -36,7 +36,7 @@ export function DeleteRegion({ region }: { region: Region }) {
   const { code = "", display_name, etag } = region;
   return (
     <Confirm needs="manage" danger trigger={<Button small aria-label={`Delete ${code}`}>Delete</Button>} title={`Delete ${display_name || code}?`} action="Delete" run={() => remove.mutateAsync({ code, etag, reason: reason.trim() })}>
-      <p>Only for a region that was made by mistake: one that a node, an allocation or a reservation is or was in cannot be deleted. Edit it to close it for launches.</p>
+      <p>Only for a region that you added by mistake. A region that has a node, or ever had an allocation, a reservation or an enrolled host, cannot be deleted. To stop launches, edit the region and close it.</p>
       <TextField label="Reason (optional)" value={reason} onChange={setReason} />
     </Confirm>
   );

@@ -39,8 +39,8 @@ function SkuForm({ sku, trigger }: { sku?: Sku; trigger: React.ReactNode }) {
     <Confirm needs="manage" trigger={trigger} title={sku ? `Edit ${sku.code}` : "Add a SKU"} action="Save" ready={ready} run={run}>
       {!sku && <TextField label="Code" mono value={code} onChange={setCode} problem={slugProblem(code)} hint="For example h200-sxm-slice." />}
       <TextField label="Display name" value={name} onChange={setName} />
-      <SelectField label="Shape" value={shape} onChange={setShape} options={[["gpu_slice", "Virtual machine"], ["baremetal", "Bare metal"]]} />
-      <TextField label="Slot class" mono value={slotClass} onChange={setSlotClass} hint="Class of the slots that it uses, for example h200_sxm." />
+      <SelectField label="Shape" value={shape} onChange={setShape} options={[["gpu_slice", "Slice (virtual machine)"], ["baremetal", "Bare metal"]]} />
+      <TextField label="Slot class" mono value={slotClass} onChange={setSlotClass} hint="Class of the slots of this SKU, for example h200_sxm." />
       <TextField label="GPU counts" value={gpus} onChange={setGpus} problem={counts ? undefined : "Enter whole numbers, for example 1, 2, 4."} />
       <TextField label="vCPUs per GPU" numeric value={vcpus} onChange={setVcpus} problem={cpus ? undefined : "Enter a whole number."} />
       <TextField label="Memory per GPU in GiB" numeric value={memory} onChange={setMemory} problem={mib ? undefined : "Enter a number of GiB."} />

@@ -19,7 +19,7 @@ import { useQueryReset, useQueryState } from "../../ui/use-query-state";
 import { Named } from "../overview/named";
 import { EventBadge, kindOf } from "./badge";
 
-const COLUMNS: Column[] = ["Allocation", "State", "What", ["GPUs", "number"], ["From", "number"], ["To", "number"]];
+const COLUMNS: Column[] = ["Allocation", "State", "Kind", ["GPUs", "number"], ["From", "number"], ["To", "number"]];
 const KINDS: { value: HealthFilter["kind"]; label: string }[] = [
   { value: "", label: "All" },
   { value: "failed", label: "Failed" },
@@ -79,10 +79,10 @@ export default function HealthEvents() {
   const filtered = allocation_id !== "" || kind !== "" || state !== "";
   return (
     <Page title="Health events" crumb={<Back to="/overview">Overview</Back>}>
-      <p className="muted">When GPUs of this project were not healthy, or an operator repaired them, while an allocation had them.</p>
+      <p className="muted">GPU faults and repairs during your allocations.</p>
       <div className="filters" role="search" aria-label="Health events">
         <Select label="State" value={state} onChoose={setState} options={STATES} />
-        <Select label="What" value={kind} onChoose={setKind} options={KINDS} />
+        <Select label="Kind" value={kind} onChoose={setKind} options={KINDS} />
         <Select label="Allocation" value={allocation_id} onChoose={setAllocation} options={useChoice(view, allocation_id)} />
       </div>
       <Loaded of={[found]} lines={6} label="Loading health events">
@@ -115,7 +115,7 @@ export default function HealthEvents() {
             </NoMatch>
           ) : (
             <Empty icon={<Activity size={28} />} title="No health events">
-              No GPU of the project was unhealthy while an allocation had it.
+              There were no GPU faults or repairs during the allocations of the project.
             </Empty>
           );
         }}

@@ -41,7 +41,7 @@ function AddKey({ project, first = false }: { /** Empty: one's own. */ project: 
       run={run}
     >
       <p>
-        {project ? "All members of the project can launch with it." : "You pick it by its name when you launch."} Paste the public half, the file that ends in <code>.pub</code>.
+        {project ? "All members of the project can launch with this key." : "Select the key by name when you launch."} Paste the public half, the file that ends in <code>.pub</code>.
       </p>
       <Field label="Public key" problem={wrong} hint="Create one with: ssh-keygen -t ed25519">
         {({ id, describedBy }) => <textarea id={id} aria-describedby={describedBy} className="mono" rows={3} spellCheck={false} placeholder="ssh-ed25519 AAAA… you@example.com" value={key} onChange={(event) => setKey(event.target.value)} />}
@@ -73,7 +73,7 @@ function Keys({ title, keys, project, empty, changes }: { title: string; keys: S
               id={({ id = "" }) => id}
               name={({ name = "" }) => name}
               after={() => undefined}
-              actions={[{ word: "Delete", danger: true, open: selected, text: "Nobody can launch with them any more. Allocations that have them keep them.", run: (key) => remove.mutateAsync(key) }]}
+              actions={[{ word: "Delete", danger: true, open: selected, text: "New launches cannot use these keys. Existing allocations keep them.", run: (key) => remove.mutateAsync(key) }]}
             />
           )}
           <Table label={title} columns={COLUMNS}>
@@ -107,7 +107,7 @@ function Keys({ title, keys, project, empty, changes }: { title: string; keys: S
                     action="Delete"
                     run={() => remove.mutateAsync(key)}
                   >
-                    Nobody can launch with it any more. Allocations that have it keep it.
+                    New launches cannot use this key. Existing allocations keep it.
                   </Confirm>}
                 </td>
               </tr>
@@ -128,11 +128,11 @@ export default function SshKeys() {
   return (
     <Page title="SSH keys">
       <Loaded of={[own]} lines={4} label="Loading your keys">
-        {(keys) => <Keys title="Your keys" keys={keys} project="" changes empty="Add the public key that you log in with, and pick it by its name at each launch." />}
+        {(keys) => <Keys title="Your keys" keys={keys} project="" changes empty="Add your public key, and select it by name at each launch." />}
       </Loaded>
       {project && mayRead && (
         <Loaded of={[shared]} lines={4} label="Loading the keys of the project">
-          {(keys) => <Keys title="Keys of the project" keys={keys} project={project} changes={mayChange} empty="A key that all members of the project can launch with, such as that of a deployment." />}
+          {(keys) => <Keys title="Keys of the project" keys={keys} project={project} changes={mayChange} empty="Keys for all members of the project, such as the key of a deployment." />}
         </Loaded>
       )}
     </Page>

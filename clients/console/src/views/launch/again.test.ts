@@ -28,12 +28,12 @@ describe("a launch like an earlier one", () => {
     for (const id of ["3", "4", "5", "unknown"]) {
       const { where, left } = again({ affinity: id, require_prewarmed: true });
       expect(where).toEqual({ ...ANYWHERE, prewarmed: true });
-      expect(left).toEqual(["The allocation of its affinity is no longer on a node."]);
+      expect(left).toEqual(["The allocation of the affinity is no longer on a node."]);
     }
     const some = again({ anti_affinity: ["1", "3", "unknown"] });
     expect(some.where).toEqual({ ...ANYWHERE, kind: "anti_affinity", anti_affinity: ["1"] });
-    expect(some.left).toEqual(["2 allocations of its anti-affinity are no longer on a node."]);
-    expect(again({ anti_affinity: ["3"] })).toEqual({ where: ANYWHERE, labels: "", left: ["1 allocation of its anti-affinity is no longer on a node."] });
+    expect(some.left).toEqual(["2 allocations of the anti-affinity are no longer on a node."]);
+    expect(again({ anti_affinity: ["3"] })).toEqual({ where: ANYWHERE, labels: "", left: ["1 allocation of the anti-affinity is no longer on a node."] });
   });
 
   it("reports that the form takes one of several constraints", () => {
@@ -55,7 +55,7 @@ describe("a launch like an earlier one", () => {
   });
 
   it("asks for the user data, which nobody can read back", () => {
-    expect(again({}, earlier({ user_data: { digest: "sha256:0", size_bytes: 3 } })).left).toEqual([expect.stringContaining("Its user data.")]);
+    expect(again({}, earlier({ user_data: { digest: "sha256:0", size_bytes: 3 } })).left).toEqual([expect.stringContaining("User data is not copied")]);
   });
 
   it("reports what is no longer offered", () => {

@@ -17,7 +17,7 @@ export function againOf({ config, metadata }: Allocation, all: Allocation[], off
   const left = offerChanges(config ?? {}, offer);
   const { labels, lost } = writable(metadata?.labels ?? {});
   if (lost.length > 0) left.push(`These labels cannot be entered here and are left out: ${lost.join(", ")}.`);
-  if (config?.user_data) left.push("Its user data. Enter it again, if it is needed: it is not stored where it can be read.");
+  if (config?.user_data) left.push("User data is not copied; enter it again.");
   const requested = config?.placement;
   if (!requested) {
     left.push("The placement of the earlier launch was not recorded. Choose it again.");
@@ -27,9 +27,9 @@ export function againOf({ config, metadata }: Allocation, all: Allocation[], off
   const { affinity = "", anti_affinity = [], anti_affinity_label = "", affinity_label = "", require_prewarmed: prewarmed = false } = requested;
   const same = near.has(affinity) ? affinity : "";
   const away = anti_affinity.filter((id) => near.has(id));
-  if (same !== affinity) left.push("The allocation of its affinity is no longer on a node.");
+  if (same !== affinity) left.push("The allocation of the affinity is no longer on a node.");
   const gone = anti_affinity.length - away.length;
-  if (gone > 0) left.push(`${plural(gone, "allocation")} of its anti-affinity ${gone === 1 ? "is" : "are"} no longer on a node.`);
+  if (gone > 0) left.push(`${plural(gone, "allocation")} of the anti-affinity ${gone === 1 ? "is" : "are"} no longer on a node.`);
   const kinds: WhereKind[] = [];
   if (same) kinds.push("affinity");
   if (affinity_label) kinds.push("affinity_label");
@@ -37,7 +37,7 @@ export function againOf({ config, metadata }: Allocation, all: Allocation[], off
   if (anti_affinity_label) kinds.push("anti_affinity_label");
   const [kind = "anywhere"] = kinds;
   // the form has one constraint
-  if (kinds.length > 1) left.push("It had several placement constraints. This form takes one; the first is chosen.");
+  if (kinds.length > 1) left.push("The earlier launch had several placement constraints. This form takes one; the first is chosen.");
   return { where: { kind, affinity: same, affinity_label, anti_affinity: away, anti_affinity_label, prewarmed }, labels, left };
 }
 

@@ -27,7 +27,7 @@ it("the command has what differs from its defaults, and the key as a file that i
 it("each pasted key is a file of its own, and kept ones are named beside them", () => {
   const text = cliOf({ ...ORDER, each: { ...ORDER.each, ssh_key_names: ["laptop"], ssh_public_keys: ["ssh-ed25519 AAAA a@one", "ssh-rsa BBBB"] } }, "web");
   expect(text.match(/--ssh-key \S+/g)).toEqual(["--ssh-key laptop", "--ssh-key ./pasted-key-1.pub", "--ssh-key ./pasted-key-2.pub"]);
-  expect(keyNotes(ORDER.each)).toEqual(["./pasted-key-1.pub stands for the pasted key ssh-ed25519 …AAAA it's me: put the key into that file, or name the one that has it."]);
+  expect(keyNotes(ORDER.each)).toEqual(["./pasted-key-1.pub is a placeholder for the pasted key ssh-ed25519 …AAAA it's me: save the key in this file, or name the file that has it."]);
 });
 
 it("the call carries the body and never a token", () => {

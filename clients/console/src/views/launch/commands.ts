@@ -32,7 +32,7 @@ function keyFlags({ ssh_key_names = [], ssh_public_keys = [] }: Order["each"]): 
 
 /** What the files of the command stand for. No comment of the command itself: not every shell takes one that is typed. */
 export function keyNotes({ ssh_public_keys = [] }: Order["each"]): string[] {
-  return ssh_public_keys.map((key, number) => `${fileOf(number)} stands for the pasted key ${keyText(key)}: put the key into that file, or name the one that has it.`);
+  return ssh_public_keys.map((key, number) => `${fileOf(number)} is a placeholder for the pasted key ${keyText(key)}: save the key in this file, or name the file that has it.`);
 }
 
 /** The text as the input of a command: up to a line that is not in it. */

@@ -24,7 +24,7 @@ export function EndChoice({ end, setEnd, problem }: { end: End; setEnd: (end: En
       <label className="check">
         <input type="checkbox" checked={isProtected} onChange={(event) => setEnd({ ...end, isProtected: event.target.checked })} /> <span>Protect from release</span>
       </label>
-      <Field label="Release at (optional)" hint={isProtected ? "A protected allocation is not released by itself." : `Times in ${zone}. Billing ends and its disks are wiped then.`} problem={problem}>
+      <Field label="Release at (optional)" hint={isProtected ? "A protected allocation has no scheduled release." : `Times in ${zone}. Billing ends and its disks are wiped then.`} problem={problem}>
         {({ id, describedBy }) => <input id={id} aria-describedby={describedBy} type="datetime-local" disabled={isProtected} value={isProtected ? "" : at} onChange={(event) => setEnd({ ...end, at: event.target.value })} />}
       </Field>
     </Card>

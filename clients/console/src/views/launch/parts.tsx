@@ -73,7 +73,7 @@ export function FitNote({ fit, count = 1, explanation, judged, constrained = fal
       </p>
       {shown ? <Explanation explanation={shown} /> : <Reasons reasons={some || known ? [] : (fit?.reasons ?? [])} />}
       {advice && <p className="field-hint">{advice}</p>}
-      {constrained && !known && some && <p className="field-hint">Counted without the placement constraint. With it, fewer may fit.</p>}
+      {constrained && !known && some && <p className="field-hint">Counted without the placement constraint; with the constraint, fewer may fit.</p>}
     </>
   );
 }

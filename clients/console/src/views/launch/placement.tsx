@@ -12,10 +12,10 @@ import { type Where, kindsFor } from "./request";
 
 const NOTES: Record<Where["kind"], string> = {
   anywhere: "The scheduler chooses the node by its packing strategy.",
-  affinity: "Places it on the node of that allocation. Fails if that node has no capacity.",
-  affinity_label: "Places it on a node where the project runs an allocation with this label. Fails if no such node has capacity.",
+  affinity: "Places the launch on the node of that allocation. Fails if the node has no capacity.",
+  affinity_label: "Places the launch on a node where the project runs an allocation with this label. Fails if no such node has capacity.",
   anti_affinity: "Avoids the nodes of these allocations.",
-  anti_affinity_label: "Avoids nodes where the project runs an allocation with this label. Allocations of this launch that have the label themselves are placed on different nodes.",
+  anti_affinity_label: "Avoids nodes where the project runs an allocation with this label. If this launch has the label too, its allocations are placed on different nodes.",
   spread: "Places each allocation of this launch on a different node. Adds the label launch=<name>.",
 };
 

@@ -31,18 +31,18 @@ export function Reach({ reach, project, etag }: { reach: boolean; project: strin
   const [asked, askAnew] = useAsked({ reach, etag });
   return (
     <>
-      <span>{reach ? "They reach each other by IPv4 where they are on one host" : "No VM reaches another one"} </span>
+      <span>{reach ? "VMs of the project on the same host can connect (IPv4)" : "VMs cannot connect to each other"} </span>
       {mayChange ? (
         <Confirm
-          trigger={<Button small>{reach ? "Isolate the VMs" : "Let the VMs reach each other"}</Button>}
-          title={asked.reach ? "Isolate the VMs of the project?" : "Let the VMs of the project reach each other?"}
+          trigger={<Button small>{reach ? "Isolate VMs" : "Connect VMs"}</Button>}
+          title={asked.reach ? "Isolate the VMs of the project?" : "Allow connections between the VMs of the project?"}
           action={asked.reach ? "Isolate" : "Allow"}
           reset={askAnew}
           run={() => set.mutateAsync({ vms_reach_each_other: !asked.reach, etag: asked.etag })}
         >
           <p>
-            {asked.reach ? "No VM of the project reaches another one any more." : "VMs of the project that are on one host reach each other at their private addresses, by IPv4. To get the same host, choose Affinity above."} It applies to all VMs of the project; those that run follow within
-            about a minute. VMs of other projects never reach them.
+            {asked.reach ? "VMs of the project can no longer connect to each other." : "VMs of the project on the same host can connect to each other at their private IPv4 addresses. To place VMs on the same host, choose Affinity above."} The setting applies to all VMs of the
+            project; running VMs change within a minute. VMs of other projects can never connect.
           </p>
         </Confirm>
       ) : (

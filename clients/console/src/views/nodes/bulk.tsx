@@ -12,9 +12,9 @@ import { Reason } from "./parts";
 import { isRepairable } from "./three-way";
 
 const WORDS: [Verb, string, string][] = [
-  ["cordon", "Cordon", "They take no new allocations. Existing allocations continue."],
-  ["drain", "Drain", "They take no new allocations. Nothing is stopped: each drain waits until owners release their allocations."],
-  ["uncordon", "Uncordon", "They take new allocations again as soon as they are ready."],
+  ["cordon", "Cordon", "These nodes take no new allocations. Existing allocations continue."],
+  ["drain", "Drain", "These nodes take no new allocations. Nothing is stopped: each drain waits until owners release their allocations."],
+  ["uncordon", "Uncordon", "These nodes take new allocations again as soon as they are ready."],
 ];
 
 /** What of a choice does not depend on what is chosen. */
@@ -88,9 +88,9 @@ export function SlotsBulk({ selected, chosen, keep }: Chosen & { selected: Slot[
       keep={keep}
       after={() => undefined}
       actions={[
-        { word: "Disable", open: openSlots("disable", selected), text: "They become unschedulable. Their allocations continue until they are released.", reason: why("disable"), run: (slot, reason) => changeSlot(slot, "disable", reason) },
-        { word: "Enable", open: openSlots("enable", selected), text: "They are schedulable again as soon as they are healthy and clean.", run: (slot) => changeSlot(slot, "enable") },
-        { word: "Repair", danger: true, open: openSlots("repair", selected), text: "Their disks are wiped and verified empty. Then they are schedulable again.", reason: why("repair"), run: (slot, reason) => changeSlot(slot, "repair", reason) },
+        { word: "Disable", open: openSlots("disable", selected), text: "These slots become unschedulable. Their allocations continue until release.", reason: why("disable"), run: (slot, reason) => changeSlot(slot, "disable", reason) },
+        { word: "Enable", open: openSlots("enable", selected), text: "These slots are schedulable again as soon as they are healthy and clean.", run: (slot) => changeSlot(slot, "enable") },
+        { word: "Repair", danger: true, open: openSlots("repair", selected), text: "The disks of these slots are wiped and verified empty. Then the slots are schedulable again.", reason: why("repair"), run: (slot, reason) => changeSlot(slot, "repair", reason) },
       ]}
     />
   );

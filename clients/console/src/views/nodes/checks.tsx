@@ -13,7 +13,7 @@ const TONES: Record<string, Tone> = { pass: "good", fail: "bad", warn: "warn", s
 const COLUMNS: Column[] = ["Check", "Result", "Severity", "Details", ["Observed", "number"]];
 const ORDER = ["fail", "warn", "pass", "skip"];
 const SEVERITIES: Record<string, [word: string, meaning: string]> = {
-  hard: ["Hard", "A failure makes what it concerns unschedulable."],
+  hard: ["Hard", "A failure makes the node, or the slots of the failed device, unschedulable."],
   warn: ["Warning", "A failure is a warning; the node stays schedulable."],
   info: ["Information", "Neither outcome is a fault."],
 };
@@ -62,7 +62,7 @@ export function Checks({ evidence }: { evidence: Evidence[] }) {
         </label>
       </p>
       {rows.length === 0 ? (
-        <Empty title="No check fails or warns">The node meets the requirements of its mode.</Empty>
+        <Empty title="All checks pass">The node meets the requirements of its mode.</Empty>
       ) : (
         <TableCard label="Evidence" columns={COLUMNS}>
           {rows.map((item) => (

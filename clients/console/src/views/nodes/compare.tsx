@@ -11,7 +11,7 @@ const STATES: Record<string, [string, Tone]> = {
   different: ["Different", "bad"],
   not_found: ["Not found", "bad"],
 };
-const COLUMNS: Column[] = ["Slot", "Compared", "What", "Approved", "Found"];
+const COLUMNS: Column[] = ["Slot", "Compared", "Item", "Approved", "Found"];
 
 /** How a slot and its host differ now, by the host's last report. */
 export function Drifts({ slot }: { slot: Slot }) {
@@ -25,7 +25,7 @@ export function Drifts({ slot }: { slot: Slot }) {
           <strong>To do:</strong> {remediation}
         </p>
       )}
-      {needs_wipe && <p className="muted">Its disk is in doubt: the slot stays unschedulable until a repair has wiped it.</p>}
+      {needs_wipe && <p className="muted">The disk may be changed: the slot stays unschedulable until a repair has wiped the disk.</p>}
     </div>
   ));
 }
@@ -44,11 +44,11 @@ export function Comparison({ comparisons }: { comparisons: SlotComparison[] }) {
         <h2>Approved and found</h2>
         <label className="switch">
           <input type="checkbox" role="switch" checked={all} onChange={(event) => setAll(event.target.checked)} />
-          <span>Show what agrees</span>
+          <span>Show all items</span>
         </label>
       </header>
       {rows.length === 0 ? (
-        <p>The latest discovery found every slot as it was approved.</p>
+        <p>The latest discovery matches every approved slot.</p>
       ) : (
         <Table label="Approved and found" columns={COLUMNS}>
           {rows.map(({ one, binding, isFirst }) => {

@@ -23,7 +23,7 @@ const shown = (list: SlotComparison[], search = "") =>
 it("h_29_drift_of_a_slot_is_named_with_what_to_do_and_since_when", () => {
   const drift = { kind: "disk_in_use", message: "Its disk is mounted at /mnt.", remediation: "Unmount it.", since: "2026-01-02T03:04:05Z", needs_wipe: true };
   const text = renderToStaticMarkup(<Drifts slot={{ ...slot, drift: [drift] }} />);
-  for (const part of ["Its disk is mounted at /mnt.", "Unmount it.", 'dateTime="2026-01-02T03:04:05Z"', "until a repair has wiped it"]) expect(text).toContain(part);
+  for (const part of ["Its disk is mounted at /mnt.", "Unmount it.", 'dateTime="2026-01-02T03:04:05Z"', "until a repair has wiped the disk"]) expect(text).toContain(part);
   expect(renderToStaticMarkup(<Drifts slot={slot} />)).toBe("");
 });
 
@@ -34,7 +34,7 @@ it("a_111_approved_and_found_stand_side_by_side_as_the_platform_compares_them", 
   expect(text).not.toContain("gpu-0");
   expect(text).not.toContain("disk-d");
   expect(shown(comparisons, "?all=1")).toContain("gpu-0");
-  expect(shown(comparisons.slice(0, 1))).toContain("found every slot as it was approved");
+  expect(shown(comparisons.slice(0, 1))).toContain("matches every approved slot");
   expect(shown(comparisons.slice(3))).toBe("");
 });
 

@@ -19,12 +19,12 @@ export function EnrolNode({ node }: { node: InventoryNode }) {
       {made?.token && (
         <Secret title={`Enrolment token of ${hostname}`} label="enrolment token" text={made.token} close={() => setMade(undefined)}>
           <p>
-            On the host, write it into the file that <code>agent.enrolment.token_file</code> names, mode 0600, then start <code>gpuaas-node-agent</code>. <strong>It is shown once</strong>, works once, and expires <Planned value={made.expire_time} />.
+            On the host, write the token into the file that <code>agent.enrolment.token_file</code> names, mode 0600, then start <code>gpuaas-node-agent</code>. <strong>It is shown once</strong>, works once, and expires <Planned value={made.expire_time} />.
           </p>
         </Secret>
       )}
       <Confirm needs="operate" trigger={<Button><KeyRound size={15} aria-hidden="true" /> Enrol</Button>} title={`Enrol ${hostname}`} action="Make a token" run={async () => setMade(await createEnrolmentToken(node.id ?? ""))}>
-        You get an enrolment token for its agent, shown once. Tokens that it had stop working.
+        You get a new enrolment token for the agent, shown once. Earlier tokens of the node stop working.
       </Confirm>
     </>
   );

@@ -45,13 +45,13 @@ export function enrolmentActions(selected: InventoryNode[], { slots, discoveries
     {
       word: "Enrol",
       open: pending,
-      text: "Each gets an enrolment token for its agent, shown once. Tokens that they had stop working.",
+      text: "Each node gets a new enrolment token for its agent, shown once. Earlier tokens of these nodes stop working.",
       run: async (node) => made({ ...(await createEnrolmentToken(node.id ?? "")), hostname: hostnameOf(node) }),
     },
     {
       word: "Discover",
       open: selected.filter(({ status, config }) => status?.state === "enrolled" && config?.mode !== "baremetal"),
-      text: "Their hosts are inspected for slots. Nothing is changed on them.",
+      text: "Inspects the hosts of these nodes for slots. The hosts are not changed.",
       run: ({ id = "" }) => discover(id),
     },
     {
@@ -59,7 +59,7 @@ export function enrolmentActions(selected: InventoryNode[], { slots, discoveries
       open: approved,
       text: (
         <>
-          What their latest discoveries propose becomes their slots, with devices, addresses and disks as discovered. The disks will be wiped. Of each node either all of these are approved or none:
+          Approves all candidates of the latest discovery, per node all or none, with devices, addresses and disks as discovered. The disks will be wiped.
           {approved.map((node) => (
             <span key={node.id} className="block">
               {hostnameOf(node)}: {plural(indexes(node).length, "slot")} ({indexes(node).join(", ")})
@@ -74,7 +74,7 @@ export function enrolmentActions(selected: InventoryNode[], { slots, discoveries
       danger: true,
       // placement knows no node that has not enrolled
       open: pending.filter((node) => endOf(node, null, slots(node.id ?? "").length) === "delete"),
-      text: "They were registered, and their agents have not enrolled. Their enrolment tokens stop working.",
+      text: "These nodes never enrolled. Their enrolment tokens stop working.",
       optional: true,
       reason: (value, onChange) => <Reason id="delete-selected-why" label="Reason (optional)" value={value} onChange={onChange} />,
       run: deleteNode,

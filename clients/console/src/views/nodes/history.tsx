@@ -100,7 +100,7 @@ export function SlotHistory({ slot }: { slot: Slot }) {
       <summary>History</summary>
       {found.error ? <ProblemNote error={found.error} retry={() => found.refetch()} /> : null}
       {open && !found.data && !found.error && <Skeleton lines={3} label="Loading the history of the slot" />}
-      {found.data?.length === 0 && <p className="muted">Nothing yet. Its claims, evidence and health appear here.</p>}
+      {found.data?.length === 0 && <p className="muted">No history yet. Claims, evidence and health of the slot appear here.</p>}
       {found.data && found.data.length > 0 && (
         <ol aria-label={`History of slot ${slot.slot_index}`}>
           {found.data.map(({ time, kind = "", generation, detail, allocation_id, principal }, index) => (

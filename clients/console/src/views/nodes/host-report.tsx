@@ -28,10 +28,10 @@ export function summaryOf({ checks = [], by_hand = [] }: HostReport): string {
 
 /** The report in the text of a file; a text for what is none. All else is for the platform to judge. */
 export function reportIn(text: string): HostReport | string {
-  if (new TextEncoder().encode(text).length > MAX_BYTES) return "The file is longer than 256 KiB. It is no report of validate-host.";
+  if (new TextEncoder().encode(text).length > MAX_BYTES) return "The file is larger than 256 KiB. It is not a report of validate-host.";
   try {
     const found: unknown = JSON.parse(text);
-    return typeof found === "object" && found !== null && "schema" in found ? (found as HostReport) : "The file is no report of validate-host.";
+    return typeof found === "object" && found !== null && "schema" in found ? (found as HostReport) : "The file is not a report of validate-host.";
   } catch {
     return "The file is not JSON.";
   }
@@ -113,7 +113,7 @@ export function AttachedReport({ nodeId, hostname }: { nodeId: string; hostname:
     <Card title="Report of the host" aside={<Attach nodeId={nodeId} hostname={hostname} />}>
       {found.isPending && <Skeleton lines={3} label="Loading the report" />}
       {found.error && <ProblemNote error={found.error} retry={() => found.refetch()} />}
-      {found.data === null && <p className="muted">None is attached. An operator attaches what validate-host wrote on the host.</p>}
+      {found.data === null && <p className="muted">No report is attached. Run validate-host on the host and attach its report.</p>}
       {found.data && <Attached attached={found.data} />}
     </Card>
   );

@@ -22,7 +22,7 @@ it("a node in maintenance, broken or retired says so, why, and what ends it", ()
   for (const part of ["Maintenance", "new power supply", "Uncordon"]) expect(maintenance).toContain(part);
   expect(maintenance).not.toContain("Ready");
   const broken = shown({ admin_state: "broken" });
-  expect(broken).toContain("open break-fix record");
+  expect(broken).toContain("while a break-fix record is open");
   // closing the record returns it, and nothing returns a retired node
   for (const text of [broken, shown({ admin_state: "retired" })]) expect(text).not.toContain("<button");
 });

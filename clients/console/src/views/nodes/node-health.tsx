@@ -80,7 +80,7 @@ export function Record({ record, slots }: { record: BreakFix; slots: Slot[] }) {
             title="Close the record"
             action="Close record"
             label="Outcome"
-            text="With its last open record closed the node is cordoned: uncordon it when its checks are good."
+            text="Closing the last open record cordons the node. Uncordon the node when its checks pass."
             send={(text) => unwrap(client.POST("/api/v1/admin/nodes/{node_id}/break-fixes/{break_fix_id}:close", { params: { path }, body: { outcome: text } }))}
           />
         </div>
@@ -109,7 +109,7 @@ export function Finding({ finding, slots }: { finding: NodeFinding; slots: Slot[
           title="Resolve the finding"
           action="Resolve"
           label="Resolution"
-          text="It opens again when the agent reports it again."
+          text="The finding opens again if the health agent reports it again."
           send={(resolution) => unwrap(client.POST("/api/v1/admin/nodes/{node_id}/findings/{finding_id}:resolve", { params: { path: { node_id, finding_id } }, body: { resolution } }))}
         />
       </div>
@@ -138,7 +138,7 @@ export function NodeHealth({ nodeId, hostname, slots }: { nodeId: string; hostna
             />
           }
         >
-          {records.length + findings.length === 0 && <p className="muted">No repair and no open finding. Open a record when the host needs a repair by hand; health agents such as DCGM report findings through the API.</p>}
+          {records.length + findings.length === 0 && <p className="muted">No break-fix record and no open finding. Open a record if the host needs a manual repair. Health agents such as DCGM report findings through the API.</p>}
           <ul aria-label="Repairs and findings">
             {findings.map((finding) => (
               <Finding key={finding.id} finding={finding} slots={slots} />

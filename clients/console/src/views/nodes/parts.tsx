@@ -21,11 +21,11 @@ export const SLOT_TONES: Record<SlotStatus, Tone> = {
 };
 
 const BLOCKERS: Record<string, string> = {
-  not_enrolled: "Its agent has not enrolled.",
-  host_lost: "Its reports have stopped.",
-  no_evidence: "Its agent has not reported its checks yet.",
-  evidence_stale: "The last report of its checks is too old.",
-  device_drift: "The devices of a slot are not as approved.",
+  not_enrolled: "The agent has not enrolled",
+  host_lost: "No heartbeat from the agent",
+  no_evidence: "No checks from the agent yet",
+  evidence_stale: "The last checks are too old",
+  device_drift: "The devices of a slot differ from the approval",
 };
 
 /** Why a node is not schedulable, in words; a check that fails by its name. Other text is left as it is. */

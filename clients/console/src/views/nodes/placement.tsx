@@ -44,7 +44,7 @@ export function PlacementBadge({ placement }: { placement: NodePlacement | undef
 const MEANINGS: Record<string, string> = {
   cordoned: "Cordoned: the node takes no new allocations. Existing ones continue.",
   maintenance: "Maintenance: the node is empty and out of service for work on its host. Uncordon it when the work is done.",
-  broken: "Broken: the node has an open break-fix record, and takes no allocations until it is closed.",
+  broken: "Broken: the node takes no allocations while a break-fix record is open.",
   retired: "Retired: the node is out of service permanently.",
 };
 

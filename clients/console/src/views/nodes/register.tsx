@@ -67,10 +67,10 @@ function Form({ done }: { done: () => void }) {
       <Dialog.Title>Register a node</Dialog.Title>
       <Dialog.Description asChild>
         <div className="dialog-text">
-          <p>Then its agent enrols with a token that you get here.</p>
-          <TextField label="Hostname" mono value={hostname} onChange={setHostname} problem={hostname === "" || HOSTNAME.test(hostname) ? undefined : "Lower-case letters, digits, dots and dashes."} />
+          <p>You get a token to enrol the agent of the node.</p>
+          <TextField label="Hostname" mono value={hostname} onChange={setHostname} problem={hostname === "" || HOSTNAME.test(hostname) ? undefined : "Lowercase letters, digits, dots and hyphens."} />
           <SelectField label="Region" value={code} onChange={setRegion} options={regions.map((one): [string, string] => [one.code, one.display_name || one.code])} hint={regions.length === 0 ? "No region yet. Add one in the catalog first." : undefined} />
-          <SelectField label="Mode" value={mode} onChange={setMode} options={[["slice", "Virtual machines"], ["baremetal", "Bare metal"]]} />
+          <SelectField label="Mode" value={mode} onChange={setMode} options={[["slice", "Slices (virtual machines)"], ["baremetal", "Bare metal"]]} />
           <TextField label="Rack (optional)" value={rack} onChange={setRack} />
           <TextField label="Maximum VMs" numeric value={most} onChange={setMost} hint="0: no limit." problem={max === undefined ? "Enter a whole number, 0 or more." : undefined} />
         </div>

@@ -46,7 +46,7 @@ export function EndNode({ node, placement, slots }: { node: InventoryNode; place
   if (end === "delete") {
     return (
       <Confirm needs="operate" danger trigger={<Button kind="danger"><Trash2 size={15} aria-hidden="true" /> Delete</Button>} title={`Delete ${hostname}?`} action="Delete" run={() => remove.mutateAsync()}>
-        <p>It was registered, and its agent has not enrolled. Its enrolment tokens stop working.</p>
+        <p>This node never enrolled. Its enrolment tokens stop working.</p>
         <Reason id="delete-why" label="Reason (optional)" value={reason} onChange={setReason} />
       </Confirm>
     );

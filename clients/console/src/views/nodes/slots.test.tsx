@@ -55,6 +55,6 @@ it("several slots are changed together: each change is for those that it applies
   signInAs("auditor");
   expect(inQueries(<Slots slots={slots} isLost={false} />)).not.toContain("Select slot");
   expect(inQueries(<Slots slots={[]} isLost={false} />)).toContain("Run a discovery");
-  expect(inQueries(<Slots slots={[]} isLost={false} isPending />)).toContain("Its agent has to enrol first");
+  expect(inQueries(<Slots slots={[]} isLost={false} isPending />)).toContain("The agent must enrol first");
   signInAs("operator");
 });

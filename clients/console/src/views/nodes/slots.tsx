@@ -26,7 +26,7 @@ export function RepairSlot({ slot }: { slot: Slot }) {
   return (
     <Confirm needs="operate" danger trigger={<Button small kind="danger"><Wrench size={14} aria-hidden="true" /> Repair <span className="visually-hidden">{name}</span></Button>} title={`Repair ${name}?`} action="Wipe and repair" ready={reason.trim() !== ""} run={repair}>
       <p>
-        The slot’s disk <code>{slot.bindings?.nvme_device}</code> is wiped and verified empty. {isRebound(slot) && "The device that another driver took is bound to vfio-pci again, unless something uses it. "}Then the slot is schedulable again.
+        The slot’s disk <code>{slot.bindings?.nvme_device}</code> is wiped and verified empty. {isRebound(slot) && "If another driver has a device of the slot, the device is bound to vfio-pci again, unless it is in use. "}Then the slot is schedulable again.
       </p>
       <Reason id={`why-repair-${slot.id}`} label="Reason" value={reason} onChange={setReason} />
     </Confirm>
@@ -108,11 +108,11 @@ export function SlotCard({ slot, allocation, isLost, before }: { slot: Slot; all
           ["Class", slot.slot_class],
           ["GPU", b?.gpu_pci_address || "none (lab)"],
           ["Disk", <><code>{b?.nvme_device}</code> {b?.nvme_bytes && bytes(Number(b.nvme_bytes))}</>],
-          ...(slot.storage_transition_manifest ? ([["Disk taken over by", <code key="manifest">{slot.storage_transition_manifest}</code>]] as [string, ReactNode][]) : []),
+          ...(slot.storage_transition_manifest ? ([["Disk erased by transition", <code key="manifest">{slot.storage_transition_manifest}</code>]] as [string, ReactNode][]) : []),
           ["Address", `${b?.private_ip ?? ""} · ${b?.management_mac ?? ""}`],
           ...(slot.ovs_interface_id ? ([["Port on the switch", slot.ovs_interface_id]] as [string, string][]) : []),
           ...(b?.fabric_device ? ([["Fabric", `${b.fabric_device} · ${b.fabric_vf_pci_address ?? ""}`]] as [string, string][]) : []),
-          ["Generation", <span title="Counts the uses of the slot. A slot is schedulable when its disk was verified empty in its latest generation.">{slot.generation}{isFirstWipe(slot) ? ", not verified clean yet" : `, verified clean at ${slot.clean_generation}`}</span>],
+          ["Generation", <span title="Counts the uses of the slot. A slot is schedulable only if its disk was wiped and verified empty after the last use.">{slot.generation}{isFirstWipe(slot) ? ", not wiped yet" : `, wiped after use ${slot.clean_generation}`}</span>],
           // of an earlier generation it proves nothing about this one
           ["Wipe evidence", (slot.clean_generation === slot.generation && slot.clean_evidence) || "–"],
           ["Allocation", slot.allocation_id ? <Owner id={slot.allocation_id} allocation={allocation} /> : "–"],
@@ -128,7 +128,7 @@ export function Slots({ slots, isLost, isPending = false }: { slots: Slot[]; /**
   const owners = useAdminAllocations([...new Set(slots.flatMap(({ allocation_id }) => allocation_id || []))]);
   const { chosen, choose, keep } = useChosen();
   const mayChange = useMay("operate") && slots.length > 1;
-  if (slots.length === 0) return <Empty title="No approved slots">{isPending ? "Its agent has to enrol first: Enrol makes a token for it." : "Run a discovery on the Topology tab and approve its candidates. The discovery changes nothing on the host."}</Empty>;
+  if (slots.length === 0) return <Empty title="No approved slots">{isPending ? "The agent must enrol first. Choose Enrol to create a token." : "Run a discovery on the Topology tab and approve its candidates. A discovery does not change the host."}</Empty>;
   return (
     <>
       <SlotsBulk selected={slots.filter(({ id = "" }) => chosen.has(id))} chosen={chosen} keep={keep} />

@@ -46,11 +46,13 @@ it("d_80_d_82_what_differs_of_slots_and_partitions_is_beside_the_allocations_wit
     { subject: "binding", kind: "driver_rebound", slot_id: "s", slot_index: 3, message: "It is bound to nvidia.", since: "2026-11-29T10:00:00Z", verdict: "report", repair: "slot", detail: "a repair binds it" },
     { subject: "disk", kind: "disk_missing", slot_id: "d", slot_index: 4, message: "No disk has the identity.", verdict: "report", repair: "unspecified", detail: "no call repairs it" },
     { subject: "hold", kind: "held_on_host", slot_id: "h", slot_index: 5, message: "The host holds it.", verdict: "report", repair: "slot", detail: "a repair removes it" },
-    { subject: "partition", kind: "partition_unowned", message: "Partition 6 is active.", verdict: "report", repair: "unspecified" },
+    { subject: "partition", kind: "partition_unowned", observed: "6", message: "Partition 6 is active.", verdict: "report", repair: "partition" },
+    { subject: "partition", kind: "partition_unmatched", observed: "3", message: "Partition 3 is not active.", verdict: "report", repair: "unspecified" },
   ];
   const text = shown({}, slots, differences);
-  for (const part of ["Slot 3", "It is bound to nvidia.", "A repair binds it.", "Slot 4", "No call repairs it.", "Slot 5", "GPU partition", "4 differences"]) expect(text).toContain(part);
+  for (const part of ["Slot 3", "It is bound to nvidia.", "A repair binds it.", "Slot 4", "No call repairs it.", "Slot 5", "GPU partition", "5 differences"]) expect(text).toContain(part);
   expect(text.match(/Repair <span class="visually-hidden">slot \d/g)).toEqual(['Repair <span class="visually-hidden">slot 3', 'Repair <span class="visually-hidden">slot 5']);
+  expect(text.match(/Deactivate <span class="visually-hidden">partition \d/g)).toEqual(['Deactivate <span class="visually-hidden">partition 6']);
   expect(shown({}, slots)).not.toContain("Slot 3");
 });
 

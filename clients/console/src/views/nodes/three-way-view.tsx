@@ -60,7 +60,7 @@ function Row({ nodeId, row, slots, allocation }: { nodeId: string; row: Comparis
       <td title={id}>{ledger_state ? <Link href={`/admin/allocations/${id}`}>{name}</Link> : <code className="tight">…{shortId(id)}</code>}</td>
       <td>
         {ledger_state ? sentence(ledger_state) : "Unknown"}
-        {has_claims && <small className="muted block">has claims</small>}
+        {has_claims && <small className="muted block">holds slots</small>}
       </td>
       <td>
         {sentence(heldText(journal_slot_ids, slots))}
@@ -100,7 +100,7 @@ export function ThreeWay({ nodeId, slots }: { nodeId: string; slots: Slot[] }) {
       {compared.error && <ProblemNote error={compared.error} retry={() => compared.refetch()} />}
       {compared.data && rows.length === 0 && (
         <Empty title="Nothing to compare" action={<Button onClick={() => compared.refetch()}>Compare again</Button>}>
-          Neither the ledger, nor the host, nor its hypervisor has anything of an allocation.
+          Ledger, host and hypervisor have no allocation of this node.
         </Empty>
       )}
       {rows.length > 0 && (
@@ -123,7 +123,7 @@ export function ThreeWay({ nodeId, slots }: { nodeId: string; slots: Slot[] }) {
           ))}
         </TableCard>
       )}
-      <Differences differences={compared.data?.differences ?? []} slots={slots} />
+      <Differences nodeId={nodeId} differences={compared.data?.differences ?? []} slots={slots} />
     </>
   );
 }

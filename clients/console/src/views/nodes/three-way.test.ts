@@ -9,7 +9,7 @@ it("differences come first, those that wait for an operator before all", () => {
   expect(sorted(rows).map(({ allocation_id }) => allocation_id)).toEqual(["e", "d", "f", "c", "a", "b"]);
   // what a later release says is no agreement
   expect(sorted([row("b", "agrees"), row("a", "unspecified")])[0]?.allocation_id).toBe("a");
-  expect(verdictOf(row("a", "report"))).toEqual(["An operator decides", "bad"]);
+  expect(verdictOf(row("a", "report"))).toEqual(["Operator decides", "bad"]);
   expect(verdictOf(row("a", "unspecified"))).toEqual(["Unknown", "idle"]);
 });
 
@@ -52,7 +52,7 @@ it("d_82_a_row_says_what_its_repair_does_and_which_files_the_host_has", () => {
   expect(repairOf(row("a", "agrees"))).toBeUndefined();
   const offered = (["adopt", "finish", "undo", "report"] as const).map((repair) => repairOf(row("a", "report", { repair }))?.action);
   expect(offered).toEqual(["Adopt", "Finish", "Undo", "Acknowledge"]);
-  expect(repairOf(row("a", "undo", { repair: "undo" }))?.text).toContain("Disks stay as they are");
-  expect(filesOf(row("a", "report", { has_reservation: true, has_port: true, has_partition: true, has_seed: true, has_nvram: true }))).toBe("address reserved, port, partition, cloud-init seed, NVRAM");
+  expect(repairOf(row("a", "undo", { repair: "undo" }))?.text).toContain("Disks do not change");
+  expect(filesOf(row("a", "report", { has_reservation: true, has_port: true, has_partition: true, has_seed: true, has_nvram: true }))).toBe("address reserved, port, partition, cloud-init disk, NVRAM");
   expect(filesOf(row("a", "agrees"))).toBe("");
 });

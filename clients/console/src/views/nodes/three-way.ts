@@ -6,10 +6,10 @@ type Verdict = NonNullable<ComparisonRow["verdict"]>;
 
 /** What follows, for people, the most urgent first. */
 const VERDICTS: [Verdict, string, Tone][] = [
-  ["report", "An operator decides", "bad"],
-  ["undo", "The platform removes it", "warn"],
-  ["adopt", "The platform records it", "warn"],
-  ["finish", "The platform completes it", "warn"],
+  ["report", "Operator decides", "bad"],
+  ["undo", "Undo: remove remains", "warn"],
+  ["adopt", "Adopt into ledger", "warn"],
+  ["finish", "Finish operation", "warn"],
   ["agrees", "Agrees", "good"],
 ];
 
@@ -22,7 +22,7 @@ export function verdictOf({ verdict }: Pick<ComparisonRow, "verdict">): [word: s
 const REPAIRS: Partial<Record<NonNullable<ComparisonRow["repair"]>, [action: string, text: string]>> = {
   adopt: ["Adopt", "The ledger records the VM as stopped. Its owner can start it again."],
   finish: ["Finish", "The VM is started again."],
-  undo: ["Undo", "What is left over on the host is removed: VM, address, port, cloud-init seed and UEFI settings (NVRAM). Disks stay as they are."],
+  undo: ["Undo", "Removes the remains on the host: VM, address, port, cloud-init disk and UEFI settings (NVRAM). Disks do not change."],
   report: ["Acknowledge", "Nothing is changed. The audit trail records that you have seen it."],
 };
 
@@ -33,7 +33,7 @@ export function repairOf({ repair }: ComparisonRow): { action: string; text: str
 
 /** What the host has of an allocation beside slots, as "port, NVRAM". */
 export function filesOf({ has_reservation, has_port, has_partition, has_seed, has_nvram }: ComparisonRow): string {
-  return [has_reservation && "address reserved", has_port && "port", has_partition && "partition", has_seed && "cloud-init seed", has_nvram && "NVRAM"].filter(Boolean).join(", ");
+  return [has_reservation && "address reserved", has_port && "port", has_partition && "partition", has_seed && "cloud-init disk", has_nvram && "NVRAM"].filter(Boolean).join(", ");
 }
 
 /** What is wrong with a VM that the host asks for its metrics. */

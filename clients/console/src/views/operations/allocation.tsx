@@ -68,7 +68,7 @@ function Shown({ detail: { allocation = {}, node_id = "", claims = [], tasks = [
                 ))}
               </Table>
             )}
-            {claims.some(({ slot_generation }) => slot_generation) && <p className="muted">The generation counts the uses of a slot. Its disk is wiped and verified empty between two of them.</p>}
+            {claims.some(({ slot_generation }) => slot_generation) && <p className="muted">The generation counts the uses of a slot. Its disk is wiped and verified empty after each use.</p>}
           </Card>
           <Card title="Tasks on the node">
             {tasks.length === 0 ? (
@@ -107,7 +107,7 @@ function Shown({ detail: { allocation = {}, node_id = "", claims = [], tasks = [
                 ["Created", <Time value={metadata?.create_time} />],
                 ["Active", <Time value={status?.active_time} />],
                 ...(status?.release_time ? ([["Released", <Time value={status.release_time} />]] as [string, React.ReactNode][]) : []),
-                ...(allocation.termination_protection ? ([["Protection", "A release by its project is refused"]] as [string, React.ReactNode][]) : []),
+                ...(allocation.termination_protection ? ([["Protection", "The project cannot release the allocation"]] as [string, React.ReactNode][]) : []),
                 ...(allocation.auto_release_time ? ([["Scheduled release", <Planned value={allocation.auto_release_time} />]] as [string, React.ReactNode][]) : []),
                 ["VM", status?.vm ? <code>{status.vm}</code> : "–"],
                 ["ID", <span className="id-line"><code title={id}>{id}</code><CopyButton text={id} label="Copy id" /></span>],

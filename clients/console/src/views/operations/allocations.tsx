@@ -111,7 +111,7 @@ export default function AllAllocations() {
       {found.isPending && <Skeleton lines={6} label="Loading allocations" />}
       {none && (
         <Empty icon={<Cpu size={28} />} title={ended ? "No allocations yet" : "No active allocations"} action={<Link href="/admin/nodes">Show the nodes</Link>}>
-          {ended ? "No project has launched anything yet." : "No allocation of any project has capacity or waits for it. Show ended ones to see earlier allocations."}
+          {ended ? "No project has launched anything yet." : "No project has an active or queued allocation. Show ended ones to see earlier allocations."}
         </Empty>
       )}
       {!none && (

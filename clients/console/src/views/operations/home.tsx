@@ -114,7 +114,7 @@ function Left({ allocation, now }: { allocation: Allocation; now: number }) {
     <>
       {deadline && (left > 0 ? `${duration(left)} left` : <Badge tone="bad">Overdue</Badge>)}
       <small className="muted block">
-        made <Time value={allocation.metadata?.create_time} />
+        created <Time value={allocation.metadata?.create_time} />
       </small>
     </>
   );
@@ -166,7 +166,7 @@ export default function OperatorHome() {
     return state === "enabled" ? undefined : state;
   };
   return (
-    <Page title="Platform" actions={<LiveMark watched={watched} />}>
+    <Page title="Platform overview" actions={<LiveMark watched={watched} />}>
       <WatchProblem watched={watched} />
       <div className="columns even">
         <div>

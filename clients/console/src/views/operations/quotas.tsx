@@ -46,7 +46,7 @@ export function SetQuota({ id, name, quotas }: { id: string; name: string; quota
       reset={(reloaded) => (reloaded ? renew() : setMax(""))}
       run={run}
     >
-      <p>Lowering a quota stops nothing that runs.</p>
+      <p>Lowering a quota stops no running allocation.</p>
       <SelectField label="Resource" value={sku} onChange={setSku} options={[[ALLOCATIONS, "Allocations, over all SKUs"], ...skus.map(({ code, display_name }): [string, string] => [code, `GPUs of ${display_name || code}`])]} />
       <TextField label="Limit" numeric value={max} onChange={setMax} problem={max !== "" && count === undefined ? "Enter a whole number, 0 or more." : undefined} hint={`${nowText(quotas, sku)} 0 allows none.`} />
     </Confirm>

@@ -48,7 +48,7 @@ export function EndTerminal({ session }: { session: TerminalSession }) {
       ready={reason.trim() !== ""}
       run={() => end.mutateAsync({ id, reason: reason.trim() })}
     >
-      <p>It ends within seconds, with what runs in it. Its user can open another one.</p>
+      <p>The terminal and the programs in it end within seconds. Its user can open another one.</p>
       <ReasonField value={reason} onChange={setReason} />
     </Confirm>
   );
@@ -107,7 +107,7 @@ export default function Terminals() {
   const filtered = allocation !== "" || search !== "" || asked !== "" || state !== "";
   return (
     <Page title="Terminals">
-      <p className="intro muted">Terminals and SSH tunnels through the platform, the newest first. To keep somebody out, disable the person or the key: their terminals end with it.</p>
+      <p className="intro muted">Terminals and SSH tunnels through the platform, the newest first. To lock somebody out, disable the person or the API key: their terminals end.</p>
       <div className="filters audit-filters" role="search" aria-label="Terminals">
         <SearchBox label="Search by person, project, kind of end or whole id" placeholder="Person, project or whole id" value={search} onChange={setSearch} />
         <TextFilter label="Allocation id" placeholder="Whole id" value={allocation} onChange={setAllocation} />

@@ -21,7 +21,7 @@ function MapGroup({ organisation, group }: { organisation: string; group: ScimGr
   return (
     <Confirm
       trigger={
-        <Button small disabled={free.length === 0} title={free.length === 0 ? "It has a role in every project." : undefined} aria-label={`Map ${group.display_name}`}>
+        <Button small disabled={free.length === 0} title={free.length === 0 ? "The group has a role in every project." : undefined} aria-label={`Map ${group.display_name}`}>
           Map
         </Button>
       }
@@ -30,7 +30,7 @@ function MapGroup({ organisation, group }: { organisation: string; group: ScimGr
       ready={project !== ""}
       run={() => map.mutateAsync({ group_id: group.id ?? "", target_project_id: project, role })}
     >
-      <p>Everybody in the group gets the role at once, and whoever joins the group later gets it then. People who were given a role in the project by hand keep that one.</p>
+      <p>All members of the group get the role immediately; people who join the group later get it then. Roles assigned directly are kept.</p>
       <SelectField label="Project" value={project} onChange={setWanted} options={free.map(({ id = "", slug = "" }): [string, string] => [id, slug])} />
       <RoleField value={role} onChange={setRole} />
     </Confirm>
@@ -81,7 +81,7 @@ export function Groups({ organisation, owner }: { organisation: string; owner: b
       {(all) =>
         all.length === 0 ? (
           <Empty icon={<KeyRound size={28} />} title="No groups">
-            The identity provider of the organisation has sent none. The tab SCIM has the address and the keys for it.
+            The identity provider of the organisation has sent no groups. The tab SCIM has the address and the keys for the provider.
           </Empty>
         ) : (
           <TableCard label="Groups" columns={["Group", ["Members", "number"], "Roles", ["Actions", "number"]]} foot={groups.more && <ShowMore of={groups} noun="group" />}>

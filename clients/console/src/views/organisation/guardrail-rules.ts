@@ -5,11 +5,11 @@ import { isSlug } from "../catalog/parts";
 
 /** What can be forbidden, its label, and what follows. */
 export const SWITCHES: [Switch, string, string][] = [
-  ["terminals_disabled", "No terminals", "Also no SSH through the platform. Those that are open end."],
-  ["serial_logs_disabled", "No serial logs", "Nobody reads what VMs print."],
-  ["ingress_mappings_disabled", "No new ingress mappings", "Those that there are stay."],
-  ["webhooks_disabled", "No webhooks", "All that there are get disabled."],
-  ["api_keys_disabled", "No API keys", "Calls that are made with one are refused, except SCIM."],
+  ["terminals_disabled", "No terminals", "Also no SSH through the platform. Open terminals end."],
+  ["serial_logs_disabled", "No serial logs", "Nobody can read serial logs. Open ones end."],
+  ["ingress_mappings_disabled", "No new ingress mappings", "Existing mappings stay."],
+  ["webhooks_disabled", "No webhooks", "Existing webhooks are disabled."],
+  ["api_keys_disabled", "No API keys", "Calls with API keys are refused, except SCIM."],
 ];
 
 /** The form. */
@@ -35,7 +35,7 @@ function namesOf(text: string): string[] {
 
 export function namesProblem(text: string): string | undefined {
   const bad = namesOf(text).find((name) => !isSlug(name));
-  return bad && `${bad} is no name: lower-case letters, digits and hyphens.`;
+  return bad && `${bad} is not a valid name. Use lowercase letters, digits and hyphens.`;
 }
 
 export function daysProblem(text: string): string | undefined {

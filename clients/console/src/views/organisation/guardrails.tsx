@@ -28,7 +28,7 @@ function Change({ guardrails }: { guardrails: Guardrails }) {
       ready={problems.every((problem) => !problem) && Object.keys(body).length > 0}
       run={() => change.mutateAsync({ ...body, etag: guardrails.etag })}
     >
-      <p>They apply to all projects of the organisation within seconds, and to everybody: owners and administrators, too.</p>
+      <p>Guardrails apply within seconds to all projects of the organisation and to everybody, including owners and administrators.</p>
       {SWITCHES.map(([name, label, hint]) => (
         <label key={name} className="check">
           <input type="checkbox" checked={draft.on[name]} onChange={(event) => set({ on: { ...draft.on, [name]: event.target.checked } })} />{" "}
@@ -37,7 +37,7 @@ function Change({ guardrails }: { guardrails: Guardrails }) {
           </span>
         </label>
       ))}
-      <TextField numeric label="API keys expire after days" value={draft.days} onChange={(days) => set({ days })} problem={problems[0]} hint="Empty: no limit. It is for new keys and rotated ones." />
+      <TextField numeric label="API keys expire after days" value={draft.days} onChange={(days) => set({ days })} problem={problems[0]} hint="Empty: no limit. Applies to new and rotated keys." />
       <TextField label="Allowed regions" value={draft.regions} onChange={(regions) => set({ regions })} problem={problems[1]} hint={hintOf("Codes with commas between them. Empty: all.", unknownOf(draft.regions, regions?.map(({ code }) => code)))} />
       <TextField label="Allowed SKUs" value={draft.skus} onChange={(skus) => set({ skus })} problem={problems[2]} hint={hintOf("Codes with commas between them. Empty: all.", unknownOf(draft.skus, skus?.map(({ code }) => code)))} />
     </Confirm>
@@ -49,7 +49,7 @@ export function GuardrailsCard({ organisation, owner }: { organisation: string; 
     <Loaded of={[useGuardrails(organisation)]} lines={4} label="Loading the guardrails">
       {(guardrails) => (
         <Card title="Guardrails" aside={owner && <Change key={guardrails.etag} guardrails={guardrails} />}>
-          <p className="muted">What no role in a project and no grant allows.</p>
+          <p className="muted">Limits that no role and no grant can override.</p>
           <Facts rows={wordsOf(guardrails)} />
         </Card>
       )}

@@ -110,7 +110,7 @@ export default function OrganisationPage() {
           if (!chosen) {
             return (
               <Empty icon={<Building2 size={28} />} title="You are a member of no organisation">
-                You see an organisation here once an owner of it has added or invited you. Membership in a project alone is under Project.
+                An organisation appears here once an owner has added or invited you. Your membership in a project is under Project.
               </Empty>
             );
           }

@@ -39,7 +39,7 @@ function NewProject({ organisation }: { organisation: Organisation }) {
       }}
       run={run}
     >
-      <p>Members of the organisation have their role in it too. An operator sets its quotas.</p>
+      <p>Members of the organisation have their role in the project too. An administrator sets its quotas.</p>
       <TextField label="Slug" mono value={slug} onChange={setSlug} problem={slugProblem(slug)} hint="It cannot be changed later." />
       <TextField label="Display name" value={name} onChange={setName} />
     </Confirm>

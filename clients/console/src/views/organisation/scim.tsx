@@ -114,7 +114,7 @@ function MakeKey({ keys, projects, bounds, made }: { keys: ScimKey[]; projects: 
         The key belongs to the service account <code>identity-provider</code> of the project; the account is made if there is none. The key does nothing but SCIM.
       </p>
       <TextField label="Name" value={name} onChange={setName} />
-      {projects.length > 1 && <SelectField label="Project" value={project} onChange={setProject} options={projects.map(({ id = "", slug = "" }): [string, string] => [id, slug])} hint="The key works for the whole organisation, whichever project it is in." />}
+      {projects.length > 1 && <SelectField label="Project" value={project} onChange={setProject} options={projects.map(({ id = "", slug = "" }): [string, string] => [id, slug])} hint="The key works for the whole organisation; its project does not matter." />}
       <SelectField label="Expires" value={days} onChange={setDays} options={lives} hint="Rotate the key before it expires: without a valid key, changes of people and groups do not arrive here." />
     </Confirm>
   );
@@ -169,7 +169,7 @@ export function ScimKeys({ organisation, owner }: { organisation: string; owner:
           };
           return (
             <>
-              {refused && <p className="notice">{refused} Those for SCIM that there are still work.</p>}
+              {refused && <p className="notice">{refused} Existing SCIM keys still work.</p>}
               {keys.length === 0 ? (
                 <Empty icon={<KeyRound size={28} />} title="No key for SCIM" action={make}>
                   The identity provider calls with an API key whose only scope is SCIM, of any project of the organisation.

@@ -174,7 +174,7 @@ function Events({ view }: { view: ById<Allocation> | undefined }) {
       <Loaded of={[events]} lines={2} label="Loading events">
         {(found) =>
           found.length === 0 ? (
-            <p className="muted">No GPU of the project was unhealthy.</p>
+            <p className="muted">No GPU faults.</p>
           ) : (
             <ul className="events">
               {found.map((event) => (

@@ -46,7 +46,7 @@ function Register() {
       ready={isComplete(typed)}
       run={run}
     >
-      <p>Somebody who signs in with an issuer that the platform knows. An invitation registers people by itself.</p>
+      <p>Registers a person of a trusted issuer. People with an invitation need no registration.</p>
       <TextField label="Name" mono value={typed.name} onChange={set("name")} problem={principalNameProblem(typed.name)} placeholder="user:alice" hint="It cannot be changed later." />
       <TextField label="Display name" value={typed.display_name} onChange={set("display_name")} />
       <TextField label="Issuer" mono value={typed.issuer} onChange={set("issuer")} problem={issuerProblem(typed.issuer)} placeholder="https://login.example.com" hint="Exactly as in its tokens." />
@@ -77,7 +77,7 @@ export function ChangeState({ principal }: { principal: Principal }) {
   const offered = sentence(verbOf(principal));
   return (
     <Confirm needs="manage" danger={verb === "disable"} trigger={<Button small aria-label={`${offered} ${principal.name}`}>{offered}</Button>} title={`${sentence(verb)} ${principal.name}?`} action={sentence(verb)} reset={askAnew} run={() => change.mutateAsync({ verb, reason: reason.trim() })}>
-      <p>{verb === "disable" ? "Every call is refused, and open terminals and streams end within seconds. What was launched stays and is billed." : "Calls are accepted again, with the roles that it has."}</p>
+      <p>{verb === "disable" ? "Every call is refused, and open terminals and streams end within seconds. Allocations continue and are billed." : "Calls are accepted again, with the existing roles."}</p>
       {verb === "disable" && (
         <Field label="Reason (optional)" hint="For the audit trail.">
           {({ id, describedBy }) => <input id={id} aria-describedby={describedBy} value={reason} maxLength={500} autoComplete="off" onChange={(event) => setReason(event.target.value)} />}

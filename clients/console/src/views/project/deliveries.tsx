@@ -37,8 +37,8 @@ function Row({ webhook, delivery, manages }: { webhook: Webhook; delivery: Webho
       <td className="optional">{delivery.next_attempt_time && delivery.attempts ? <>Next <Planned value={delivery.next_attempt_time} short /></> : <Time value={delivery.last_attempt_time ?? delivery.create_time} />}</td>
       <td className="number">
         {manages && state !== "pending" && webhook.state !== "disabled" ? (
-          <Confirm trigger={<Button small aria-label={`Deliver again: ${event_type} ${shortId(id)}`}>Deliver again</Button>} title="Deliver it again?" action="Deliver" run={() => redeliver.mutateAsync(id)}>
-            The same body with the same id is queued. A receiver that has taken it already can tell by the id.
+          <Confirm trigger={<Button small aria-label={`Redeliver ${event_type} ${shortId(id)}`}>Redeliver</Button>} title="Redeliver the event?" action="Redeliver" run={() => redeliver.mutateAsync(id)}>
+            The delivery is queued again with the same id and body, so the receiver can recognise a duplicate by the id.
           </Confirm>
         ) : (
           <span className="muted">–</span>
@@ -68,7 +68,7 @@ export function Deliveries({ webhook, manages }: { webhook: Webhook; manages: bo
         {({ pages }) => {
           const all = pages.flatMap(({ deliveries = [] }) => deliveries);
           return all.length === 0 ? (
-            <p className="muted">{search.trim() || asked.trim() || state ? "No delivery matches. Search for a part of an event or error, or for a whole id, or choose another state." : `Nothing was sent yet.${tests ? " An event is sent when it happens, and Test sends one now." : ""}`}</p>
+            <p className="muted">{search.trim() || asked.trim() || state ? "No delivery matches. Search for a part of an event or error, or for a whole id, or choose another state." : `Nothing was sent yet.${tests ? " Events are sent as they happen. Ping sends a test event now." : ""}`}</p>
           ) : (
             <>
               <Table label={`Deliveries to ${webhook.url}`} columns={["Event", "State", "Outcome", ["Attempts", "number optional"], ["When", "optional"], ["Actions", "number"]]}>

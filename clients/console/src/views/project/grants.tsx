@@ -58,7 +58,7 @@ function GrantAccess({ project, allocations, members }: { project: string; alloc
       ready={body.allocation_id !== "" && body.principal !== ""}
       run={() => grant.mutateAsync(body)}
     >
-      <p>The access is for this allocation alone and ends after seven days.</p>
+      <p>The grant covers only this allocation and ends after seven days.</p>
       <SelectField label="Allocation" value={body.allocation_id} onChange={setAllocation} options={allocations} />
       <PrincipalField value={principal} onChange={setPrincipal} members={members} />
       <SelectField label="Permission" value={permission} onChange={setPermission} options={PERMISSIONS} />
@@ -84,15 +84,15 @@ function Row({ grant, name, project, manages }: { grant: Grant; name: string; pr
         {manages && <Confirm
           danger
           trigger={
-            <Button small aria-label={`Revoke the access of ${grant.principal} to ${name}`}>
-              Revoke
+            <Button small aria-label={`Delete the grant of ${grant.principal} for ${name}`}>
+              Delete
             </Button>
           }
-          title={`Revoke the access of ${grant.principal} to ${name}?`}
-          action="Revoke"
+          title={`Delete the grant of ${grant.principal} for ${name}?`}
+          action="Delete"
           run={() => takeBack.mutateAsync(grant)}
         >
-          Terminals that were opened by it end within seconds.
+          Terminals and serial logs opened with this grant end within seconds.
         </Confirm>}
       </td>
     </tr>

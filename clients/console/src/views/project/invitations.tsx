@@ -71,7 +71,7 @@ export function Invitations({ tenant, manages }: { tenant: Tenant; manages: bool
       {made?.token && (
         <Secret title={`${made.email} is invited`} label="invitation link" text={linkOf(location.origin, made.token)} close={() => setMade(undefined)}>
           <p>
-            Send this link. <strong>It is shown once</strong>, and it lets in anyone who signs in with this address.
+            Send this link. <strong>It is shown once</strong>. Anyone who signs in with this address can use it.
           </p>
         </Secret>
       )}
@@ -95,7 +95,7 @@ export function Invitations({ tenant, manages }: { tenant: Tenant; manages: bool
               </Empty>
             ) : invitations.length === 0 ? (
               <Empty icon={<KeyRound size={28} />} title="No invitations">
-                {manages ? "Invite a colleague by email. They become a member with the link that you get." : "Owners invite colleagues by email."}
+                {manages ? "Invite a colleague by email. You get a link to send; whoever accepts it becomes a member." : "Owners invite colleagues by email."}
               </Empty>
             ) : (
               <>
@@ -108,7 +108,7 @@ export function Invitations({ tenant, manages }: { tenant: Tenant; manages: bool
                   id={({ id = "" }) => id}
                   name={({ email = "" }) => email}
                   after={() => undefined}
-                  actions={[{ word: "Revoke", danger: true, open: selected, text: "Their links stop working at once.", run: (one) => revoke.mutateAsync(one) }]}
+                  actions={[{ word: "Revoke", danger: true, open: selected, text: "The links of these invitations stop working immediately.", run: (one) => revoke.mutateAsync(one) }]}
                 />
                 <TableCard label="Invitations" columns={["Email", "Role", "State", ["Expires", "number optional"], ["Actions", "number"]]} foot={found.more && <ShowMore of={found} noun="invitation" />}>
                   {invitations.map((invitation) => (
@@ -142,7 +142,7 @@ export function Invitations({ tenant, manages }: { tenant: Tenant; manages: bool
                             action="Revoke"
                             run={() => revoke.mutateAsync(invitation)}
                           >
-                            The link stops working at once.
+                            The link stops working immediately.
                           </Confirm>
                         ) : (
                           <span className="muted">–</span>

@@ -21,7 +21,7 @@ export default function Join() {
     return (
       <Page title="Join">
         <Empty icon={<KeyRound size={28} />} title="This link has no invitation">
-          Open the whole link that you were sent, or ask for another one.
+          Open the complete link from your invitation, or ask for a new one.
         </Empty>
       </Page>
     );

@@ -78,7 +78,7 @@ function SeveralMembers({ tenant, selected, chosen, keep }: { tenant: Tenant; se
           word: "Remove",
           danger: true,
           open: selected,
-          text: "Open terminals and streams end within seconds. What was launched stays and is billed.",
+          text: "Open terminals and streams end within seconds. Allocations continue and are billed.",
           run: (member) => remove.mutateAsync(member),
         },
       ]}
@@ -129,7 +129,7 @@ function Row({ member, tenant, own, manages, before }: { member: Member; tenant:
           action={own ? "Leave" : "Remove"}
           run={() => remove.mutateAsync(member)}
         >
-          Open terminals and streams end within seconds. What was launched stays and is billed.
+          Open terminals and streams end within seconds. Allocations continue and are billed.
         </Confirm>}
       </td>
     </tr>

@@ -36,7 +36,7 @@ export default function ProjectPage() {
         <TabList label="Project views" chosen={tab}>
           <Tabs.Trigger value="members">Members</Tabs.Trigger>
           {mayRead && <Tabs.Trigger value="invitations">Invitations</Tabs.Trigger>}
-          {mayRead && <Tabs.Trigger value="access">Access</Tabs.Trigger>}
+          {mayRead && <Tabs.Trigger value="access">Grants</Tabs.Trigger>}
           {mayRead && <Tabs.Trigger value="webhooks">Webhooks</Tabs.Trigger>}
           <Tabs.Trigger value="settings">Settings</Tabs.Trigger>
         </TabList>

@@ -61,7 +61,7 @@ export function Settings({ manages }: { manages: boolean }) {
                   )
                 ) : (
                   <Change project={project} verb="suspend" word="Suspend">
-                    Nothing can be launched or started. What runs continues, is billed, and can be stopped and released.
+                    Nothing can be launched or started. Running allocations continue, are billed, and can be stopped and released.
                   </Change>
                 )}
                 <Change project={project} verb="close" word="Close">

@@ -23,7 +23,7 @@ export function SuspensionNote({ of: { title, reason, advice }, settings = false
         <p>
           <strong>{title}.</strong> {reason && `Reason: ${reason}`}
         </p>
-        <p>Nothing can be launched or started. What runs continues, is billed, and can be stopped and released.</p>
+        <p>Nothing can be launched or started. Running allocations continue, are billed, and can be stopped and released.</p>
         <p>
           {advice} {settings && <Link href="/project?tab=settings">Settings of the project</Link>}
         </p>

@@ -41,7 +41,7 @@ function NewWebhook({ tenant, made }: { tenant: Tenant; made: (webhook: Webhook)
       ready={address !== "" && urlProblem(address) === undefined}
       run={run}
     >
-      <TextField label="Address" mono value={url} onChange={setUrl} problem={urlProblem(address)} hint="All members see it: put no secret into it." placeholder="https://hooks.example.com/gpuaas" />
+      <TextField label="Address" mono value={url} onChange={setUrl} problem={urlProblem(address)} hint="All members can see the URL. Do not put a secret into it." placeholder="https://hooks.example.com/gpuaas" />
       <TextField label="Description" value={description} onChange={setDescription} />
       <Loaded of={[useEventTypes()]} lines={3} label="Loading types of events">
         {(types) => (
@@ -97,13 +97,13 @@ function One({ webhook, made, manages, allowed }: { webhook: Webhook; made: (web
       aside={
         manages && <span className="page-actions">
           {allowed && !disabled && (
-            <Confirm trigger={<Button small aria-label={`Test ${url}`}>Test</Button>} title="Send a test?" action="Send" run={() => ping.mutateAsync()}>
+            <Confirm trigger={<Button small aria-label={`Ping ${url}`}>Ping</Button>} title="Send a ping?" action="Send" run={() => ping.mutateAsync()}>
               A delivery of the type <code>webhook.ping</code> is queued.
             </Confirm>
           )}
           {allowed && (
             <Confirm trigger={<Button small aria-label={`Rotate secret of ${url}`}>Rotate secret</Button>} title="Rotate the secret?" action="Rotate" run={async () => made(await rotate.mutateAsync())}>
-              You get a new secret. For a day both secrets sign.
+              You get a new secret. Deliveries carry both signatures for a day.
             </Confirm>
           )}
           {allowed && (
@@ -142,11 +142,11 @@ export function Webhooks({ tenant, manages }: { tenant: Tenant; manages: boolean
   const adds = manages && !refused;
   return (
     <>
-      {refused && <p className="notice">{refused} Those that there are get nothing, and can only be deleted.</p>}
+      {refused && <p className="notice">{refused} Existing webhooks receive nothing and can only be deleted.</p>}
       {made?.secret && (
         <Secret title="The secret of the webhook" label="secret" text={made.secret} close={() => setMade(undefined)}>
           <p>
-            <strong>It is shown once.</strong> Your endpoint verifies with it who has sent a delivery.
+            <strong>It is shown once.</strong> Your endpoint uses it to verify deliveries.
           </p>
         </Secret>
       )}

@@ -105,8 +105,8 @@ function Form({ side, skus, regions, opening, guardrails }: { side: Side; skus: 
             ))}
           </div>
           <div className="pair">
-            {input("gpus", "GPUs", least > 1 ? `A multiple of ${least}.` : "Launch on them in any size that the SKU allows.", { inputMode: "numeric" })}
-            {input("name", "Name", "Lowercase letters, digits and dashes.", { spellCheck: false, maxLength: 80 })}
+            {input("gpus", "GPUs", least > 1 ? `A multiple of ${least}.` : "Launches can use any GPU count of the SKU.", { inputMode: "numeric" })}
+            {input("name", "Name", "Lowercase letters, digits and hyphens.", { spellCheck: false, maxLength: 80 })}
           </div>
         </Card>
         <Card title="Time" aside={<small className="muted">Times in {zone}</small>}>

@@ -31,9 +31,9 @@ it("a reservation that starts while the question is open is not ended by the ans
   // the page has read it since, or it has not: the question stays
   expect(dialog(inState("active")).action).toBe("Cancel reservation");
   api.read.mockResolvedValue(inState("active"));
-  await expect(dialog(inState("scheduled")).run()).rejects.toThrow("night has started meanwhile. Confirm once more");
+  await expect(dialog(inState("scheduled")).run()).rejects.toThrow("night has started meanwhile. Confirm again");
   expect(api.cancel).not.toHaveBeenCalled();
-  expect(dialog(inState("active")).title).toBe("End night?");
+  expect(dialog(inState("active")).title).toBe("Cancel night before its end?");
   await dialog(inState("active")).run();
   expect(api.cancel).toHaveBeenCalledWith("");
 });
@@ -43,5 +43,5 @@ it("one that is as it was when the question was asked is cancelled, and one that
   await dialog(inState("scheduled")).run();
   expect(api.cancel).toHaveBeenCalledOnce();
   dialog(inState("gathering")).reset();
-  expect(dialog(inState("gathering")).title).toBe("End night?");
+  expect(dialog(inState("gathering")).title).toBe("Cancel night before its end?");
 });

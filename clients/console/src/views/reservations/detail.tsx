@@ -32,7 +32,7 @@ export function End({ side, reservation }: { side: Side; reservation: Reservatio
     const now = await read();
     if (isScheduled(now) !== scheduled) {
       askAnew();
-      throw new Problem({ status: 409, message: isOver(now) ? `${config?.name} has ended meanwhile.` : `${config?.name} has started meanwhile. Confirm once more if it is to end now.` });
+      throw new Problem({ status: 409, message: isOver(now) ? `${config?.name} has ended meanwhile.` : `${config?.name} has started meanwhile. Confirm again to cancel it.` });
     }
     await cancel.mutateAsync(reason.trim());
   };
@@ -42,11 +42,11 @@ export function End({ side, reservation }: { side: Side; reservation: Reservatio
       danger
       trigger={
         <Button kind="danger">
-          <CircleOff size={15} aria-hidden="true" /> {offered ? "Cancel reservation" : "End reservation"}
+          <CircleOff size={15} aria-hidden="true" /> Cancel reservation
         </Button>
       }
-      title={scheduled ? `Cancel ${config?.name}?` : `End ${config?.name}?`}
-      action={scheduled ? "Cancel reservation" : "End reservation"}
+      title={scheduled ? `Cancel ${config?.name}?` : `Cancel ${config?.name} before its end?`}
+      action="Cancel reservation"
       reset={askAnew}
       run={run}
     >
@@ -191,7 +191,7 @@ export default function ReservationView({ side, id }: { side: Side; id: string }
                 ["ID", <span className="id-line"><code title={id}>{id}</code><CopyButton text={id} label="Copy id" /></span>],
               ]}
             />
-            {!isOver(reservation) && !mayEnd(side, reservation) && <p className="muted">Created by an operator. Only an operator can end it.</p>}
+            {!isOver(reservation) && !mayEnd(side, reservation) && <p className="muted">Created by an operator. Only an operator can cancel it.</p>}
           </Card>
         </div>
       </div>

@@ -61,5 +61,5 @@ export function Window({ reservation }: { reservation: Reservation }) {
 /** Who can launch on it, and what it costs. */
 export const RULES: Record<Side, string> = {
   project: "Only this project can launch on its reserved GPUs. Launches use reserved GPUs first; released GPUs return to the reservation. Reservations are free, allocations are billed.",
-  operator: "Only the project of a reservation can launch on it. Other projects cannot see whose GPUs they are. Reservations take precedence over queued requests and are not billed.",
+  operator: "Only the project of a reservation can launch on its GPUs. Other projects cannot see the name of that project. Reservations take precedence over queued requests and are not billed.",
 };

@@ -48,7 +48,7 @@ export function Actions({ rollout }: { rollout: AgentRollout }) {
           danger
           run={async () => go(`/admin/agent-rollouts/${(await change.rollback.mutateAsync(text)).id}`)}
         >
-          <p>A rollout of its own brings every node that this one has changed back to the version before, in the same waves.</p>
+          <p>A new rollout returns every changed node to its previous version, in the same waves.</p>
           {why}
         </Confirm>
       )}

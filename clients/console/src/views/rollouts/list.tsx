@@ -51,9 +51,9 @@ function Begin() {
     >
       <p>The first wave is one node, the second the rest of its rack, the third all others. VMs run on.</p>
       <TextField label="Version" mono value={version} onChange={setVersion} hint="As printed by gpuaas-node-agent --version." />
-      <TextField label="Digest of the package" mono value={digest} onChange={setDigest} problem={digest === "" || isDigest ? undefined : "sha256: and 64 lower-case hex digits."} />
+      <TextField label="Digest of the package" mono value={digest} onChange={setDigest} problem={digest === "" || isDigest ? undefined : "sha256: and 64 lowercase hex digits."} />
       <TextField label="Size of the package in bytes" numeric value={size} onChange={setSize} />
-      <TextField label="Maximum failed nodes" numeric value={failures} onChange={setFailures} hint="The rollout pauses when more nodes have failed. 0: at the first failure." />
+      <TextField label="Maximum failed nodes" numeric value={failures} onChange={setFailures} hint="The rollout pauses when more nodes than this fail. 0: at the first failure." />
       <TextField label="Reason" value={reason} onChange={setReason} />
     </Confirm>
   );

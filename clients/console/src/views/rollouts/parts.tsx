@@ -25,7 +25,7 @@ export function StateBadge({ state = "" }: { state?: string | undefined }) {
 
 /** What a rollout brings its nodes to. */
 export function targetOf({ version, rollback_of }: AgentRollout): string {
-  return rollback_of ? "Rollback to the version before" : (version ?? "");
+  return rollback_of ? "Rollback to the previous version" : (version ?? "");
 }
 
 /** What can be done with a rollout in its state. */

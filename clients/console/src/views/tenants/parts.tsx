@@ -63,7 +63,7 @@ export function OrganisationActions({ organisation, small = false }: Partial<Of>
       {state !== "closed" && <SetScim organisation={id} name={slug} small={small} />}
       {state === "active" && (
         <Change organisation={organisation} small={small} verb="suspend" word="Suspend">
-          Nothing can be launched or started in its projects. What runs continues and is billed.
+          Nothing can be launched or started in its projects. Running allocations continue and are billed.
         </Change>
       )}
       {state === "suspended" && (

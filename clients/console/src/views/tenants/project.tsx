@@ -38,14 +38,14 @@ function Change({ project, verb, word, ready = true, children }: { project: Tena
 
 function StillRunning({ id, found }: { id: string; found: ReturnType<typeof useRunning> }) {
   return (
-    <Card title="What runs" aside={<Link href={`/admin/allocations?project=${id}`}>Allocations</Link>}>
-      <Loaded of={[found]} lines={3} label="Loading what runs">
+    <Card title="Running" aside={<Link href={`/admin/allocations?project=${id}`}>Allocations</Link>}>
+      <Loaded of={[found]} lines={3} label="Loading allocations and reservations">
         {({ left, more }) =>
           left.length === 0 ? (
             <p className="muted">Nothing runs in the project, and nothing is reserved for it.</p>
           ) : (
             <>
-              <Table label="What runs" columns={["Name", "Kind", ["State", "number"]]}>
+              <Table label="Running" columns={["Name", "Kind", ["State", "number"]]}>
                 {left.slice(0, FEW).map(({ id: of, kind, name, state, to }) => (
                   <tr key={of}>
                     <td>
@@ -99,7 +99,7 @@ export default function TenantProjectPage({ id }: { id: string }) {
           <>
             {state === "active" && (
               <Change project={project} verb="suspend" word="Suspend">
-                <p>Nothing can be launched or started. What runs continues, is billed, and can be stopped and released. Only an administrator can resume it.</p>
+                <p>Nothing can be launched or started. Running allocations continue, are billed, and can be stopped and released. Only an administrator can resume the project.</p>
               </Change>
             )}
             {suspension?.resumable && (

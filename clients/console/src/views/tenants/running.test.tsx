@@ -12,5 +12,5 @@ it("whoever closes a project reads what it is closed after, of many the first on
   expect(shown(8)).not.toContain("more");
   expect(shown(10)).toContain("and 2 more");
   expect(shown(10, true)).toContain("and more");
-  expect(renderToStaticMarkup(<LeftText running={undefined} />)).toContain("is being read");
+  expect(renderToStaticMarkup(<LeftText running={undefined} />)).toContain("Reading the allocations");
 });

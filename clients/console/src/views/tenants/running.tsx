@@ -47,7 +47,7 @@ export function restText({ left, more }: Running): string {
 
 /** What a project is closed after, by name. */
 export function LeftText({ running }: { running: Running | undefined }) {
-  if (!running) return <p>What still runs in it is being read.</p>;
+  if (!running) return <p>Reading the allocations and reservations of the project.</p>;
   const { left, more } = running;
   if (left.length === 0) return <p>This is permanent. Nothing runs in it, and nothing is reserved for it.</p>;
   return (

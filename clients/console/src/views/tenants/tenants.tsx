@@ -39,7 +39,7 @@ function NewOrganisation({ small = false }: { small?: boolean }) {
     >
       <TextField label="Slug" mono value={slug} onChange={setSlug} problem={slugProblem(slug)} hint="It cannot be changed later." />
       <TextField label="Display name" value={name} onChange={setName} />
-      <TextField label="Owner (optional)" mono value={owner} onChange={setOwner} placeholder="user:alice" hint="Somebody who is registered. Without one, nobody can invite members yet." />
+      <TextField label="Owner (optional)" mono value={owner} onChange={setOwner} placeholder="user:alice" hint="A registered person. Without an owner, nobody can invite members." />
     </Confirm>
   );
 }

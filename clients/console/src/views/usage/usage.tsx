@@ -68,7 +68,7 @@ function Spend({ intervals, currency, range }: { intervals: UsageInterval[]; cur
   return (
     <Card title={`Cost by ${size}`} aside={<strong><MoneyText amount={{ currency, nanos: total }} /></strong>}>
       <Suspense fallback={<Skeleton lines={5} label="Loading the chart" />}>
-        <Chart data={data} size={size} currency={currency} label={`Cost by ${size}, ${exact({ currency, nanos: total })} in total. The same is below as a table.`} />
+        <Chart data={data} size={size} currency={currency} label={`Cost by ${size}, ${exact({ currency, nanos: total })} in total. The table below has the same values.`} />
       </Suspense>
       <details>
         <summary>Show as a table</summary>
@@ -83,7 +83,7 @@ function Spend({ intervals, currency, range }: { intervals: UsageInterval[]; cur
             </tr>
           ))}
         </Table>
-        {rows.length < data.length && <p className="muted">Each {size} that is missing cost nothing.</p>}
+        {rows.length < data.length && <p className="muted">{size === "day" ? "Days" : "Hours"} without cost are not shown.</p>}
       </details>
       <p className="more">
         <Button small onClick={save}>
@@ -173,8 +173,8 @@ export default function Usage() {
             )}
             {projects.length > 1 && <Select label="Projects" value={scope} onChoose={setScope} options={[{ value: "", label: "This one" }, { value: "all", label: "All of mine" }]} />}
           </div>
-          {!range && <p className="field-problem">Choose two dates, the first one not after the last.</p>}
-          {range && currencies.length === 0 && <p className="notice">Nothing was billed in this time. Choose a longer one.</p>}
+          {!range && <p className="field-problem">Choose two dates, the first not after the last.</p>}
+          {range && currencies.length === 0 && <p className="notice">Nothing was billed in this period. Choose a longer one.</p>}
           {range && currencies.map((currency) => <Spend key={currency} intervals={intervals} currency={currency} range={range} />)}
           {parts.length > 0 && <Breakdown groups={grouped(parts, ways[by] ?? { idOf: bySku, nameOf: bySku })} by={by} setBy={setBy} projects={projects.length > 1} />}
           {parts.length > 0 && (

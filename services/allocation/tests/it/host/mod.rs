@@ -11,6 +11,7 @@ mod residue;
 mod script;
 mod ssh;
 mod state;
+mod stopped;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -23,6 +24,7 @@ use std::time::Duration;
 use gpuaas_agent::api;
 use gpuaas_agent::disk::DiskProbe;
 use gpuaas_agent::enrol::Signer;
+use gpuaas_agent::gpu_fabric;
 use gpuaas_agent::host::root::HostRoot;
 use gpuaas_agent::ids::{SlotId, Token};
 use gpuaas_agent::journal::Journal;
@@ -49,6 +51,10 @@ use script::Director;
 const LIBVIRT: &str = "test:///default";
 /// Longest wait for anything.
 const TIMEOUT: Duration = Duration::from_secs(30);
+/// Threads of the agent.
+const WORKERS: usize = 2;
+/// Between two looks at Fabric Manager.
+const LOOK: Duration = Duration::from_millis(200);
 
 pub struct Host {
     folder: tempfile::TempDir,
@@ -65,6 +71,8 @@ pub struct Host {
     verify_whole: Mutex<u64>,
     /// It measures its VMs.
     measures: Mutex<bool>,
+    /// It looks at Fabric Manager by itself.
+    looks: Mutex<bool>,
     /// What its operator gave to the platform for ingress mappings: address and ports.
     ingress: Mutex<Option<(&'static str, &'static str)>>,
     /// Each slot has a GPU of a board that Fabric Manager connects.
@@ -147,6 +155,7 @@ impl Host {
             dnsmasq,
             verify_whole: Mutex::new(DISK_BYTES),
             measures: Mutex::new(false),
+            looks: Mutex::new(false),
             ingress: Mutex::default(),
             board: false,
             functions: false,
@@ -255,7 +264,7 @@ impl Host {
         node.kernel = Arc::new(functions::Drivers);
         let node = Arc::new(node);
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
+            .worker_threads(WORKERS)
             .thread_name("agent")
             .enable_all()
             .build()
@@ -271,6 +280,12 @@ impl Host {
                     let node = Arc::clone(&node);
                     runtime.spawn(async move {
                         telemetry::run(&node, CancellationToken::new()).await;
+                    });
+                }
+                if *lock(&self.looks) {
+                    let node = Arc::clone(&node);
+                    runtime.spawn(async move {
+                        gpu_fabric::run(&node, LOOK, CancellationToken::new()).await;
                     });
                 }
                 runtime.spawn(async move {
@@ -344,6 +359,17 @@ impl Host {
     /// Measures the VMs, from the agent's next start on.
     pub fn measure(&self) {
         *lock(&self.measures) = true;
+    }
+
+    /// Looks at Fabric Manager by itself, from the agent's next start on.
+    pub fn look(&self) {
+        *lock(&self.looks) = true;
+    }
+
+    /// Somebody activates these partitions by hand, and no others.
+    pub fn set_partitions(&self, active: &[u32]) {
+        let text: String = active.iter().map(|id| format!("{id}\n")).collect();
+        std::fs::write(self.path("board/active"), text).expect("a board");
     }
 
     /// Gives ports of an address to the platform, or takes them back, from the agent's next start on.

@@ -23,6 +23,8 @@ pub struct Script {
     pub stay: Option<(&'static str, &'static str)>,
     /// Die here, once.
     pub kill: Option<Kill>,
+    /// Stand still here, once, until the hit is forgotten.
+    pub stop: Option<Kill>,
     /// Say that a disk was wiped and leave it as it is.
     pub lie: bool,
     /// Die when a wipe notes how far it is, once.
@@ -41,7 +43,7 @@ pub struct Script {
     pub same_boot: bool,
 }
 
-/// Where an agent dies.
+/// Where an agent dies, or stands still.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kill {
     pub kind: &'static str,
@@ -84,6 +86,7 @@ impl Director {
 
     pub fn forget_hit(&self) {
         *lock(&self.0.hit) = false;
+        self.0.changed.send_modify(|count| *count += 1);
     }
 
     /// What a guest answers to a command.
@@ -97,15 +100,19 @@ impl Director {
         }
     }
 
-    /// Takes the order to die here.
-    fn dies(&self, place: Place<'_>) -> bool {
+    /// Takes an order for this place.
+    fn is_due(
+        &self,
+        place: Place<'_>,
+        order: impl FnOnce(&mut Script) -> &mut Option<Kill>,
+    ) -> bool {
         let mut script = lock(&self.0.script);
-        let here = script.kill.as_ref().is_some_and(|kill| {
-            (kill.kind, kill.step.as_str(), kill.edge)
-                == (place.kind.as_str(), place.step, place.edge)
+        let order = order(&mut script);
+        let here = order.as_ref().is_some_and(|at| {
+            (at.kind, at.step.as_str(), at.edge) == (place.kind.as_str(), place.step, place.edge)
         });
         if here {
-            script.kill = None;
+            *order = None;
             *lock(&self.0.hit) = true;
         }
         here
@@ -116,9 +123,14 @@ impl Director {
 impl Edges for Director {
     async fn pass(&self, place: Place<'_>) -> HostResult<()> {
         let mut changed = self.0.changed.subscribe();
-        if self.dies(place) {
+        if self.is_due(place, |script| &mut script.kill) {
             // whoever gave the order ends everything of this agent; nothing goes on past here
             std::future::pending::<()>().await;
+        }
+        if self.is_due(place, |script| &mut script.stop) {
+            while self.was_hit() {
+                let _the_sender_lives = changed.changed().await;
+            }
         }
         let here = (place.kind.as_str(), place.step);
         if place.edge == Edge::After {

@@ -7,6 +7,7 @@
 mod agent;
 mod service;
 mod service_baremetal;
+mod stopped;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -24,7 +25,7 @@ use gpuaas_allocation::workflow::kill::Point;
 use gpuaas_allocation::{reconcile, step_tables};
 use gpuaas_placement::model::SlotStatus;
 use gpuaas_placement::{audit, slots};
-use gpuaas_proto::gpuaas::agent::v1::FailureClass;
+use gpuaas_proto::gpuaas::agent::v1::{FailureClass, FencingToken};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
@@ -43,6 +44,8 @@ pub enum Death {
     Agent(Kill),
     /// The service, at an edge of a step of a workflow.
     Service(&'static str, &'static str, Point),
+    /// The service, while the agent stands still at an edge of a step, for longer than its lease.
+    Stopped(Kill),
 }
 
 /// Both edges of every step of an operation.
@@ -122,6 +125,8 @@ pub struct Lives<'a> {
     /// Number of the service that lives.
     living: Arc<AtomicU32>,
     count: u32,
+    /// Tokens of leases that an agent has outlived.
+    late: Vec<FencingToken>,
     _hurried: tokio_util::task::AbortOnDropHandle<()>,
 }
 
@@ -157,6 +162,7 @@ impl<'a> Lives<'a> {
             runner: None,
             living,
             count: 0,
+            late: Vec::new(),
             _hurried: tokio_util::task::AbortOnDropHandle::new(hurried),
         };
         lives.new_runner().await;
@@ -177,6 +183,11 @@ impl<'a> Lives<'a> {
                     .host
                     .script(|script| script.kill = Some(kill.clone()));
             }
+            Some(Death::Stopped(at)) => {
+                self.world
+                    .host
+                    .script(|script| script.stop = Some(at.clone()));
+            }
             Some(of_service) => self
                 .executioner
                 .order(|order| order.death = Some(of_service.clone())),
@@ -185,6 +196,7 @@ impl<'a> Lives<'a> {
         let answer = act.await;
         match death {
             Some(Death::Agent(kill)) => self.agent_dies(&kill).await,
+            Some(Death::Stopped(at)) => self.agent_stands_still(&at).await,
             Some(of_service) => self.service_dies(&of_service).await,
             None => {}
         }

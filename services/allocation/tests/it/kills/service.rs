@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use gpuaas_allocation::domain::discrepancy::Discrepancy;
 use gpuaas_allocation::domain::names::vm_name;
-use gpuaas_allocation::domain::residue::Finding;
 use gpuaas_allocation::reconcile;
 use gpuaas_placement::model::SlotStatus;
 use gpuaas_proto::gpuaas::agent::v1::FailureClass;
@@ -171,7 +171,7 @@ async fn p5_service_killed_in_clean_up() {
         let found = Box::pin(lives.through(Some(death.clone()), compare)).await;
         assert_eq!(
             found.expect("compared"),
-            [Finding::LeakedDomain(id)],
+            [Discrepancy::LeakedDomain(id)],
             "{context}"
         );
         world.until_idle(id).await;

@@ -154,8 +154,8 @@ impl World {
         event
     }
 
-    /// One allocation's life at positions `first..first + 5`, billable for 90 s.
-    pub fn life(&self, first: i64, allocation: Uuid, project: Uuid) -> Vec<Event> {
+    /// One allocation's lifecycle at positions `first..first + 5`, billable for 90 s.
+    pub fn lifecycle(&self, first: i64, allocation: Uuid, project: Uuid) -> Vec<Event> {
         let step =
             |n: i64, kind: &str, time: i64| event(first + n, kind, allocation, project, at(time));
         vec![

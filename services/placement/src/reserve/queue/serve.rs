@@ -13,15 +13,20 @@ use sqlx::types::Json;
 use sqlx::{Acquire as _, PgConnection, PgPool};
 use uuid::Uuid;
 
-use super::STEP;
 use crate::capacity::Ledger;
 use crate::catalog::Sku;
-use crate::model::{Allocation, AllocationState, Failure, Scope, Shape, SlotClass};
+use crate::model::{
+    Allocation, AllocationState, Constraints, Failure, Policy, Request, Scope, Shape, SlotClass,
+};
 use crate::queue::{self, QueuedRequest, QueuedSpec, Walk};
 use crate::reserve::admit::{check, check_quota, refusal};
+use crate::reserve::baremetal;
+use crate::reserve::place::{self, Search};
 use crate::reserve::record::{begin, claims};
-use crate::reserve::{Constraints, Policy, Request, Search, baremetal, place};
 use crate::{Error, Reason, Result, allocations, outbox, quota, suspensions, timeline, workflows};
+
+/// Step of the timeline while an allocation is queued.
+pub(super) const STEP: &str = "wait";
 
 /// The result of one pass over all queues.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]

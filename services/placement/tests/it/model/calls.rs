@@ -70,7 +70,7 @@ pub enum Call {
         of: Uuid,
         action: Action,
     },
-    Settle {
+    PowerOutcome {
         of: Uuid,
         power: &'static str,
     },
@@ -115,7 +115,7 @@ pub enum Call {
     Cancel(Uuid),
     /// Time passes the end of a window.
     Over(Uuid),
-    Stamp,
+    Sequence,
 }
 
 /// A capacity reservation that is asked for.
@@ -224,13 +224,13 @@ pub fn aim(draw: &Draw, view: &View) -> Option<Call> {
             of: any_or(view, of, |one| one.state == AllocationState::Active)?,
             action: Action::ALL[action],
         },
-        Draw::Settle { of, reached } => {
+        Draw::PowerOutcome { of, reached } => {
             let of = at_work(view, &["stop", "start", "reboot"], of)?;
             let power = match (view.allocations[&of].work.as_deref(), reached) {
                 (Some("stop"), true) | (Some("start" | "reboot"), false) => "stopped",
                 _ => "running",
             };
-            Call::Settle { of, power }
+            Call::PowerOutcome { of, power }
         }
         Draw::Stale(of) => Call::Stale(among(view, of, |one| one.work.is_some())?),
         Draw::Repair(of) => Call::Repair(slot(view, of / 8, |one| {
@@ -286,7 +286,7 @@ pub fn aim(draw: &Draw, view: &View) -> Option<Call> {
         Draw::Reconcile => Call::Reconcile,
         Draw::Cancel(of) => Call::Cancel(reservation(view, of)?),
         Draw::Over(of) => Call::Over(reservation(view, of)?),
-        Draw::Stamp => Call::Stamp,
+        Draw::Sequence => Call::Sequence,
     })
 }
 

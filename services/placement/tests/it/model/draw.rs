@@ -72,7 +72,7 @@ pub enum Draw {
         of: usize,
         action: usize,
     },
-    Settle {
+    PowerOutcome {
         of: usize,
         reached: bool,
     },
@@ -121,7 +121,7 @@ pub enum Draw {
     Cancel(usize),
     /// Time passes the end of a reservation's window.
     Over(usize),
-    Stamp,
+    Sequence,
 }
 
 /// Projects and nodes of a run.
@@ -183,7 +183,7 @@ pub fn any_step() -> impl Strategy<Value = Step> {
         24 => (any(), prop::bool::weighted(0.8)).prop_map(|(of, proven)| Draw::Complete { of, proven }),
         3 => any().prop_map(Draw::Block),
         6 => (any(), 0..3usize).prop_map(|(of, action)| Draw::Power { of, action }),
-        8 => (any(), prop::bool::weighted(0.8)).prop_map(|(of, reached)| Draw::Settle { of, reached }),
+        8 => (any(), prop::bool::weighted(0.8)).prop_map(|(of, reached)| Draw::PowerOutcome { of, reached }),
         3 => any().prop_map(Draw::Stale),
         20 => any().prop_map(Draw::Repair),
         60 => (any(), prop::bool::weighted(0.005)).prop_map(|(slot, destroyed)| Draw::Repaired { slot, destroyed }),
@@ -203,7 +203,7 @@ pub fn any_step() -> impl Strategy<Value = Step> {
             .prop_map(|(project, max)| Draw::Quota { project, max }),
         2 => (0..PROJECTS, 0..3usize).prop_map(|(project, class)| Draw::Priority { project, class }),
         2 => any().prop_map(Draw::Expire),
-        4 => Just(Draw::Stamp),
+        4 => Just(Draw::Sequence),
     ];
     let key = proptest::arbitrary::any::<u64>;
     let bare_metal =

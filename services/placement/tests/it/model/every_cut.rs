@@ -255,7 +255,7 @@ const WORK: &[(&str, Calls)] = &[
     ("a stop", &[pair, start, activate, stop]),
     (
         "the end of a stop",
-        &[pair, start, activate, stop, |run| Call::Settle {
+        &[pair, start, activate, stop, |run| Call::PowerOutcome {
             of: placed(run),
             power: "stopped",
         }],
@@ -411,7 +411,7 @@ const OPERATOR: &[(&str, Calls)] = &[
             class: Priority::High,
         }],
     ),
-    ("positions of events", &[pair, |_| Call::Stamp]),
+    ("positions of events", &[pair, |_| Call::Sequence]),
 ];
 
 fn intent(run: &Run, disabled: bool) -> Call {

@@ -8,7 +8,7 @@ use gpuaas_placement::provision::{self, HostState};
 use gpuaas_placement::repair::Origin;
 use gpuaas_placement::reserve::{self, Key, Pass};
 use gpuaas_placement::{
-    Error, Fence, Result, operators, power, queue, quota, release, repair, reservations, stamper,
+    Error, Fence, Result, operators, power, queue, quota, release, repair, reservations, sequencer,
 };
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff::{SignedDuration, Timestamp};
@@ -222,7 +222,7 @@ pub async fn perform(
                 .await
                 .map(|_| ())
         }),
-        Call::Settle { of, power } => {
+        Call::PowerOutcome { of, power } => {
             let fence = world.take(*of).await;
             within!(pools.allocation, |tx| {
                 let _ = power::record_outcome(&mut tx, fence, *of, power, None).await?;
@@ -340,8 +340,8 @@ pub async fn perform(
                 .await
                 .map(|_| ())
         }),
-        Call::Stamp => {
-            stamper::run_once(pools.allocation).await?;
+        Call::Sequence => {
+            sequencer::run_once(pools.allocation).await?;
         }
     }
     Ok(Answer::Nothing)

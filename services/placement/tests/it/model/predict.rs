@@ -73,7 +73,7 @@ pub fn predict(call: &Call, before: &View, fleet: &Fleet) -> Result<Foretold, No
         | Call::Gate { .. }
         | Call::Quota { .. }
         | Call::Priority { .. }
-        | Call::Stamp => {}
+        | Call::Sequence => {}
         Call::Stale(_) => return Err(No::Stale),
         Call::Expire(id) => {
             let batch = view.queue.iter_mut().find(|batch| batch.id == *id);
@@ -100,7 +100,7 @@ pub fn predict(call: &Call, before: &View, fleet: &Fleet) -> Result<Foretold, No
             allocation.power = Some(meanwhile.to_owned());
             allocation.work = Some(action.as_str().to_owned());
         }
-        Call::Settle { of, power } => {
+        Call::PowerOutcome { of, power } => {
             let allocation = view.allocation(*of);
             allocation.power = Some((*power).to_owned());
             allocation.work = None;

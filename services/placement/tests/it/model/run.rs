@@ -7,7 +7,7 @@ use gpuaas_placement::capacity::{Capacity, Ledger};
 use gpuaas_placement::catalog::{self, Sku};
 use gpuaas_placement::model::Shape;
 use gpuaas_placement::reserve::Request;
-use gpuaas_placement::{Error, audit, quota, stamper};
+use gpuaas_placement::{Error, audit, quota, sequencer};
 use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
 
@@ -134,7 +134,7 @@ impl Run {
             Some((left, cut)) => {
                 self.wire.order(left, cut);
                 let outcome = self.make(call, requested.as_ref(), true).await;
-                cut_off = self.wire.settled().await;
+                cut_off = self.wire.ended().await;
                 // what is left for the next time is no error of these; a pool that lost an idle connection opens another
                 let leaves_some = matches!(call, Call::Serve | Call::Reconcile | Call::Hold(_));
                 if cut_off && (outcome.is_err() || leaves_some) {
@@ -488,9 +488,9 @@ impl Run {
                 self.quotas().await.map_err(place)?;
             }
         }
-        stamper::run_once(&self.world.allocation)
+        sequencer::run_once(&self.world.allocation)
             .await
-            .expect("stamp");
+            .expect("sequenced");
         for (id, one) in &self.view.allocations {
             if one.periods == (1, 0) {
                 let launched = &self.fleet.launched[id];

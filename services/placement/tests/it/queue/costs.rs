@@ -199,9 +199,9 @@ async fn where_a_page_of_allocations_stands_is_one_statement() {
     let ledger = single(&world).await;
     let mut conn = ledger.acquire().await.expect("connection");
     for page in [&page_of[..1], &page_of] {
-        let (sent, found) = statements(queue::standing(&mut conn, page)).await;
+        let (sent, found) = statements(queue::positions(&mut conn, page)).await;
         assert_eq!(sent, 1);
-        let found = found.expect("standing");
+        let found = found.expect("positions");
         let places: Vec<u32> = page.iter().map(|row| found[&row.id].position).collect();
         assert_eq!(places, [1, 2, 3, 1, 2, 3][..page.len()]);
     }

@@ -6,7 +6,7 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
-use super::{batch, deadline, free, pass, set_quota, sound, standing, wait, waiter};
+use super::{batch, deadline, free, pass, queue_position, set_quota, sound, wait, waiter};
 use crate::reserving;
 use crate::world::{LAB, POLICY, World};
 
@@ -21,7 +21,7 @@ async fn b_57_what_does_not_fit_waits_says_why_and_is_served_once() {
         (row.state, row.node_id, row.lab),
         (AllocationState::Requested, None, true)
     );
-    let stands = standing(&world, row.id).await.expect("queued");
+    let stands = queue_position(&world, row.id).await.expect("queued");
     assert_eq!(
         (stands.position, stands.reason.as_str()),
         (1, "SLOTS_IN_USE")
@@ -65,7 +65,7 @@ async fn b_57_what_does_not_fit_waits_says_why_and_is_served_once() {
     assert_eq!(world.number(allocated_at).await, 2_490_000_000);
     assert_eq!(world.count(node, SlotStatus::Available).await, 0);
     assert_eq!(pass(&world).await, Pass::default());
-    assert_eq!(standing(&world, row.id).await, None);
+    assert_eq!(queue_position(&world, row.id).await, None);
     let events: Vec<String> =
         sqlx::query_scalar("SELECT type FROM outbox WHERE aggregate_id = $1 ORDER BY revision")
             .bind(row.id)

@@ -7,7 +7,7 @@ mod passes;
 pub mod suspended;
 
 use gpuaas_placement::model::{Allocation, AllocationState};
-use gpuaas_placement::queue::{self, Standing};
+use gpuaas_placement::queue::{self, QueuePosition};
 use gpuaas_placement::reserve::{Key, Pass, Request, serve_queue};
 use gpuaas_placement::{Result, Scope, audit, quota, release};
 use jiff::{SignedDuration, Timestamp};
@@ -58,12 +58,12 @@ pub async fn sound(world: &World) {
     assert_eq!(report.broken().count(), 0, "{report:#?}");
 }
 
-pub async fn standing(world: &World, id: Uuid) -> Option<Standing> {
+pub async fn queue_position(world: &World, id: Uuid) -> Option<QueuePosition> {
     let row = world.get(id).await;
     let mut conn = world.allocation.acquire().await.expect("connection");
-    queue::standing(&mut conn, &[row])
+    queue::positions(&mut conn, &[row])
         .await
-        .expect("standing")
+        .expect("positions")
         .remove(&id)
 }
 

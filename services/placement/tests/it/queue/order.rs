@@ -8,7 +8,7 @@ use gpuaas_placement::{Error, queue};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
-use super::{batch, free, pass, set_quota, sound, standing, wait, waiter};
+use super::{batch, free, pass, queue_position, set_quota, sound, wait, waiter};
 use crate::world::{H200, POLICY, World, h200_slot, lab_spec};
 
 #[tokio::test]
@@ -27,7 +27,7 @@ async fn projects_are_served_round_robin_by_class_then_age() {
     }
     let expected = [made[4], made[0], made[3], made[1], made[2]];
     for (place, id) in expected.iter().enumerate() {
-        let stands = standing(&world, *id).await.expect("queued");
+        let stands = queue_position(&world, *id).await.expect("queued");
         assert_eq!(stands.position as usize, place + 1);
     }
     for id in expected {
@@ -60,7 +60,7 @@ async fn who_comes_before_others_in_the_round_robin_of_the_same_pass_is_served_i
     }
     assert_eq!(pass(&world).await.served, [first, second]);
     for (place, id) in [in_vain, passed].into_iter().enumerate() {
-        let stands = standing(&world, id).await.expect("queued");
+        let stands = queue_position(&world, id).await.expect("queued");
         assert_eq!(stands.position as usize, place + 1);
     }
     sound(&world).await;
@@ -176,7 +176,10 @@ async fn who_is_queued_for_its_own_quota_holds_nobody_up() {
     world.reserve(&of_poor).await.expect("one is allowed");
     let blocked = waiter(&world, poor).await;
     assert_eq!(
-        standing(&world, blocked).await.expect("queued").reason,
+        queue_position(&world, blocked)
+            .await
+            .expect("queued")
+            .reason,
         "QUOTA"
     );
     let of_rich = Request {
@@ -189,7 +192,10 @@ async fn who_is_queued_for_its_own_quota_holds_nobody_up() {
     set_quota(&world, poor, 2).await;
     pass(&world).await;
     assert_eq!(
-        standing(&world, blocked).await.expect("queued").reason,
+        queue_position(&world, blocked)
+            .await
+            .expect("queued")
+            .reason,
         "SLOTS_IN_USE"
     );
     free(&world, passed_by.allocation_id).await;
@@ -211,7 +217,7 @@ async fn b_57_who_is_queued_behind_an_equal_request_is_told_of_its_own_quota() {
     let first = waiter(&world, Uuid::now_v7()).await;
     let blocked = waiter(&world, poor).await;
     pass(&world).await;
-    let reason = async |id| standing(&world, id).await.expect("queued").reason;
+    let reason = async |id| queue_position(&world, id).await.expect("queued").reason;
     assert_eq!(reason(first).await, "SLOTS_IN_USE");
     assert_eq!(reason(blocked).await, "QUOTA");
     set_quota(&world, poor, 2).await;
@@ -232,8 +238,14 @@ async fn p4_a_batch_waits_as_one_and_is_served_whole() {
         (made.clone(), true)
     );
     let places: HashSet<u32> = [
-        standing(&world, made[0]).await.expect("queued").position,
-        standing(&world, made[1]).await.expect("queued").position,
+        queue_position(&world, made[0])
+            .await
+            .expect("queued")
+            .position,
+        queue_position(&world, made[1])
+            .await
+            .expect("queued")
+            .position,
     ]
     .into();
     assert_eq!(places, HashSet::from([1]));

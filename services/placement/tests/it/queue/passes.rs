@@ -3,7 +3,7 @@ use gpuaas_placement::catalog;
 use gpuaas_placement::reserve::Request;
 use uuid::Uuid;
 
-use super::{batch, free, pass, serve_queue, standing, wait, waiter};
+use super::{batch, free, pass, queue_position, serve_queue, wait, waiter};
 use crate::world::{POLICY, World, lab_slot, lab_spec, open_region};
 
 /// A region in which one slot is offered.
@@ -48,7 +48,7 @@ async fn p8_a_queue_that_fails_keeps_no_other_queue_waiting() {
     let served = pass(&world).await;
     assert_eq!(served.served, [waits]);
     assert!(served.busy, "the first queue is looked at again soon");
-    assert!(standing(&world, here).await.is_some());
+    assert!(queue_position(&world, here).await.is_some());
     world
         .run("DROP TRIGGER fail ON backfill_reservations")
         .await;

@@ -4,7 +4,7 @@ use gpuaas_placement::reserve::Pass;
 use gpuaas_placement::suspensions::{self, Suspension};
 use uuid::Uuid;
 
-use super::{free, pass, sound, standing, wait, waiter};
+use super::{free, pass, queue_position, sound, wait, waiter};
 use crate::world::World;
 
 /// What the gateway says of a project; whether it changes something.
@@ -29,7 +29,7 @@ async fn a_suspended_project_stays_queued_and_others_are_served_past_it() {
     let second = waiter(&world, Uuid::now_v7()).await;
     assert!(suspend(&world, unpaid, true, 2).await);
     assert_eq!(pass(&world).await, Pass::default(), "nothing is free");
-    let shown = standing(&world, first).await.expect("queued");
+    let shown = queue_position(&world, first).await.expect("queued");
     assert_eq!(
         (shown.position, shown.reason.as_str()),
         (1, "PROJECT_SUSPENDED"),
@@ -54,7 +54,7 @@ async fn a_suspended_project_stays_queued_and_others_are_served_past_it() {
     // resumed, it is served as any other
     assert!(suspend(&world, unpaid, false, 3).await);
     assert_eq!(pass(&world).await, Pass::default());
-    let shown = standing(&world, first).await.expect("queued");
+    let shown = queue_position(&world, first).await.expect("queued");
     assert_eq!(shown.reason, "SLOTS_IN_USE");
     free(&world, third).await;
     assert_eq!(pass(&world).await.served, [first]);
@@ -110,7 +110,7 @@ async fn p8_who_serves_a_project_while_it_is_suspended_is_before_it_or_not_at_al
     };
     let (served, ()) = tokio::join!(serving, committing);
     assert!(served.served.is_empty(), "{served:?}");
-    let shown = standing(&world, queued).await.expect("queued");
+    let shown = queue_position(&world, queued).await.expect("queued");
     assert_eq!(shown.reason, "PROJECT_SUSPENDED");
     world.reserved(1).await;
 }

@@ -1,0 +1,119 @@
+//! What a guest may send and reach (J-14, P11): rules of the host's switch and of its packet filter, made by the agent.
+//!
+//! Two layers, each closed by default, so that what was forgotten, lost or not yet written passes nothing:
+//!
+//! - The **switch** ([`flows`] for Open vSwitch, [`bridge`] for a Linux bridge) joins each guest's port with the host
+//!   alone. A port may send as its own MAC and IPv4 address, ARP included, and ask for an address by DHCP; every other
+//!   frame is dropped: other senders, other kinds, answers of a DHCP server, router advertisements, all of IPv6, which
+//!   guests have no address of. No frame goes from one guest to another, unless both are in one group: then each reaches
+//!   the other's one address by IPv4 and ARP, still as itself.
+//! - The **host's packet filter** ([`filter`]) names what of the host a guest may reach, drops the rest, and drops what is
+//!   sent on to other guests or to private networks that the profile does not name. Answers to connections of the host,
+//!   or to those that came in through it, pass. What comes in by an ingress mapping is led to its guest ([`ingress`]); without
+//!   ingress in the settings there is no rule of it.
+//!
+//! The rules follow from the reservations of addresses, the ports of the switch and the journal's ingress mappings, and from
+//! nothing else, so there is nothing more to remember: [`NetworkRules::put`] brings the host to what they say, at the start of the agent, around every start and
+//! removal of a VM, and every few seconds ([`watch`]), which repairs and reports what another hand changed. They stay in
+//! force while no agent runs. After a restart of the switch its ports carry nothing until the rules are there again.
+mod bridge;
+mod filter;
+mod flows;
+mod host;
+mod ingress;
+pub(crate) mod ports;
+pub(crate) mod probe;
+mod watch;
+
+use std::net::Ipv4Addr;
+
+pub use host::{NetworkRules, ovs_vsctl};
+pub use ingress::Opening;
+pub use ports::REMEDIATION as FOREIGN_PORT_REMEDIATION;
+pub use probe::{Counted, PORT as PROBE_PORT, PORT_NUMBER as PROBE_PORT_NUMBER};
+pub use watch::watch;
+
+use crate::dhcp::Reservation;
+use crate::ids::{AllocationId, Mac, NetworkGroup, PORT_PREFIX};
+use crate::ingress::Owned;
+use crate::settings::Network;
+
+/// A guest as the rules know it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Guest {
+    /// Its port on the switch.
+    pub port: String,
+    pub mac: Mac,
+    pub ip: Ipv4Addr,
+    /// Guests of one group reach each other.
+    pub group: Option<NetworkGroup>,
+}
+
+impl Guest {
+    fn of(reservation: &Reservation) -> Option<Self> {
+        Some(Self {
+            port: AllocationId::of_vm(reservation.vm.as_str())?.port_name(),
+            mac: reservation.mac.clone(),
+            ip: reservation.ip,
+            group: reservation.group,
+        })
+    }
+
+    /// Whether it and another guest may reach each other.
+    fn is_with(&self, other: &Self) -> bool {
+        self.group.is_some() && self.group == other.group && self.port != other.port
+    }
+}
+
+/// The rules of a Linux bridge and of the host behind it, as one document of nft.
+#[must_use]
+pub fn document_of_linux_bridge(network: &Network, guests: &[Guest]) -> String {
+    let mut document = filter::document(network, guests);
+    document.push_str(&bridge::document(guests));
+    document
+}
+
+/// The rules of ingress mappings, to be added to those of the packet filter.
+#[must_use]
+pub fn document_of_ingress(network: &Network, owned: Owned, openings: &[Opening]) -> String {
+    ingress::document(network, Some(owned), openings)
+}
+
+/// The rules of an Open vSwitch bridge: the guests with the numbers of their ports.
+#[must_use]
+pub fn flows_of_open_vswitch(guests: &[(u32, Guest)]) -> String {
+    flows::flows(guests)
+}
+
+/// Every port that a guest can have, as a pattern of nft.
+fn any_port() -> String {
+    format!("{PORT_PREFIX}*")
+}
+
+#[cfg(test)]
+fn guests() -> Vec<Guest> {
+    [(10, "0123456789aa"), (11, "0123456789bb")]
+        .map(|(last, port)| Guest {
+            port: format!("gs{port}"),
+            mac: format!("52:54:00:10:00:{last:02x}").parse().unwrap(),
+            ip: Ipv4Addr::new(10, 100, 0, last),
+            group: None,
+        })
+        .to_vec()
+}
+
+/// The two guests in one group, and a third one of another.
+#[cfg(test)]
+fn grouped() -> Vec<Guest> {
+    let mut all = guests();
+    all.push(Guest {
+        port: "gs0123456789cc".to_owned(),
+        mac: "52:54:00:10:00:0c".parse().unwrap(),
+        ip: Ipv4Addr::new(10, 100, 0, 12),
+        group: None,
+    });
+    for (guest, group) in all.iter_mut().zip([1, 1, 2]) {
+        guest.group = Some(NetworkGroup(uuid::Uuid::from_u128(group)));
+    }
+    all
+}

@@ -1,0 +1,129 @@
+//! D-82: an NVSwitch partition that is active without an owner, its row in the comparison of its node, and its repair.
+use std::time::Duration;
+
+use gpuaas_common::Error;
+use gpuaas_proto::gpuaas::allocation::v1 as pb;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use tonic::Code;
+use uuid::Uuid;
+
+use crate::platform::{Platform, good};
+use crate::world::World;
+
+impl Platform {
+    fn repair_of_partition(&self, partition_id: u32) -> pb::RepairPartitionRequest {
+        pb::RepairPartitionRequest {
+            node_id: self.world.node_id.to_string(),
+            partition_id,
+            reason: "activated by hand".into(),
+        }
+    }
+
+    async fn repair_partition(
+        &self,
+        request: &pb::RepairPartitionRequest,
+        key: &str,
+    ) -> Result<(), Error> {
+        let request = self.admin(request.clone(), Some(key));
+        let repaired = self.admins.clone().repair_partition(request).await;
+        repaired.map(drop).map_err(Error::from)
+    }
+
+    /// Waits until the host has found what there is, and returns the rows.
+    async fn rows_of_partitions(&self, count: usize) -> Vec<pb::NodeDifference> {
+        let found = async {
+            loop {
+                let rows = self.differences().await;
+                if rows.len() == count {
+                    return rows;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let found = tokio::time::timeout(Duration::from_secs(30), found).await;
+        found.unwrap_or_else(|_| panic!("never {count} rows"))
+    }
+}
+
+#[tokio::test]
+async fn d_82_a_partition_of_nobody_is_a_row_and_deactivated_by_its_repair_and_a_claimed_one_is_not()
+ {
+    let platform = Platform::of(
+        World::with_board().await,
+        gpuaas_scheduler::Config::default(),
+        World::config(),
+    )
+    .await;
+    let world = &platform.world;
+    world.host_gone().await;
+    world.host.look();
+    world.host_up().await;
+    let created = platform.create(good("web"), "key-1").await;
+    let id: Uuid = created.expect("created").id.parse().expect("a uuid");
+    world.until_state(id, "active").await;
+    world.until_idle(id).await;
+    let owned: Vec<u32> = world
+        .host
+        .partitions()
+        .iter()
+        .map(|id| id.parse().expect("a number"))
+        .collect();
+    let [own] = owned[..] else {
+        panic!("{owned:?}");
+    };
+    assert!(platform.differences().await.is_empty());
+    // one of one GPU, which no slot of this host has
+    world.host.set_partitions(&[own, 14]);
+    let rows = platform.rows_of_partitions(1).await;
+    let row = &rows[0];
+    assert_eq!(
+        (row.subject(), &*row.kind, &*row.observed),
+        (
+            pb::NodeDifferenceSubject::Partition,
+            "partition_unowned",
+            "14"
+        )
+    );
+    assert_eq!(row.repair(), pb::ComparisonRepair::Partition);
+
+    let fine = platform.repair_of_partition(14);
+    let user = platform.user(fine.clone(), Some("k"));
+    let denied = platform.admins.clone().repair_partition(user).await;
+    assert_eq!(denied.expect_err("no admin").code(), Code::PermissionDenied);
+    let without = pb::RepairPartitionRequest {
+        reason: String::new(),
+        ..fine.clone()
+    };
+    let refused = platform.repair_partition(&without, "k").await;
+    assert_eq!(
+        refused.expect_err("no reason").reason(),
+        ErrorReason::FieldRequired
+    );
+    for claimed in [own, 13] {
+        let request = platform.repair_of_partition(claimed);
+        let refused = platform.repair_partition(&request, "k").await;
+        assert_eq!(
+            refused.expect_err("none of nobody").reason(),
+            ErrorReason::StateConflict
+        );
+    }
+    let both = vec![own.to_string(), "14".to_owned()];
+    assert_eq!(world.host.partitions(), both, "nothing was changed");
+
+    for _again in 0..2 {
+        platform.repair_partition(&fine, "k1").await.expect("done");
+        assert_eq!(world.host.partitions(), [own.to_string()]);
+    }
+    assert!(platform.differences().await.is_empty());
+    let late = platform.repair_partition(&fine, "k2").await;
+    assert_eq!(late.expect_err("gone").reason(), ErrorReason::StateConflict);
+    let on_record: Vec<(String, String, i64)> = sqlx::query_as(
+        "SELECT detail->>'repair', detail->>'reason', (detail->>'partition_id')::bigint
+           FROM placement.audit WHERE action = 'node.repair'",
+    )
+    .fetch_all(&world.owner)
+    .await
+    .expect("audit rows");
+    let one = ("partition".into(), "activated by hand".into(), 14);
+    assert_eq!(on_record, [one]);
+}

@@ -1,0 +1,449 @@
+//! The lifecycle of nodes and slots as operators shape it: labels, mode and limit, retirement, deletion, history.
+use gpuaas_common::error::{Error, Result};
+use gpuaas_common::select::{Selection, Wanted};
+use gpuaas_common::{audit, etag, id, labels, page};
+use gpuaas_proto::gpuaas::common::v1::SlotStatus;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_proto::gpuaas::internal::scheduler::v1 as ledger;
+use gpuaas_proto::gpuaas::inventory::v1 as api;
+use serde_json::json;
+use tonic::{Code, Request};
+use uuid::Uuid;
+
+use super::{LEDGER, Mutation, Nodes, bad, no_node};
+use crate::convert;
+use crate::domain::history::{self, Entry, Positions};
+use crate::domain::lifecycle::Removed;
+use crate::domain::names::{NodeMode, RackName};
+use crate::store::ledger_sync::{self, Kind, SendLock};
+use crate::store::lifecycle::{self, NodeConfig};
+use crate::store::nodes::{self, NodeRow};
+use crate::workflow::ledger_sync::{push_now, set_desired_node};
+
+/// A node that is being ended is not sent to the ledger for so long: longer than its last two calls take.
+const HOLD_SECONDS: u32 = 60;
+
+impl Nodes {
+    pub(super) async fn update(&self, request: &Request<api::UpdateNodeRequest>) -> Result<Uuid> {
+        let mutation = Mutation::of(request, "UpdateNode")?;
+        let desired = request.get_ref();
+        let node_id = id::parse("node_id", &desired.node_id)?;
+        let mode = match desired.mode.as_str() {
+            "" => None,
+            text => Some(NodeMode::parse(text).map_err(bad("mode"))?),
+        };
+        let limit = desired.max_vms_per_node.map(i32::try_from).transpose();
+        let limit =
+            limit.map_err(|_| Error::invalid("max_vms_per_node", "must be at most 2147483647"))?;
+        if let Some(given) = &desired.labels {
+            labels::check(&given.labels)?;
+        }
+        let rack = desired.rack.as_deref().map(RackName::parse).transpose();
+        let rack = rack.map_err(bad("rack"))?;
+        audit::check_reason(&desired.reason)?;
+        // read before the transaction: none is held while the ledger is asked
+        let in_ledger = self.in_ledger(node_id).await?;
+        let mut tx = self.0.pool.begin().await?;
+        if mutation.earlier(&mut tx).await?.is_some() {
+            return Ok(node_id);
+        }
+        let row = self.lock(&mut tx, node_id, &desired.etag).await?;
+        in_service(&row)?;
+        let config = NodeConfig {
+            mode: match mode {
+                Some(mode) => mode.as_str(),
+                None => &row.mode,
+            },
+            max_vms_per_node: limit.unwrap_or(row.max_vms_per_node),
+            labels: desired
+                .labels
+                .as_ref()
+                .map_or(&row.labels.0, |given| &given.labels),
+            rack: rack.as_ref().map_or(row.rack.as_str(), RackName::as_str),
+        };
+        let reconfigures =
+            config.mode != row.mode || config.max_vms_per_node != row.max_vms_per_node;
+        if reconfigures {
+            out_of_service(&row, in_ledger.as_ref())?;
+        }
+        let key = node_id.to_string();
+        let detail = json!({
+            "mode": config.mode, "max_vms_per_node": config.max_vms_per_node, "labels": config.labels,
+            "rack": config.rack, "reason": desired.reason,
+        });
+        lifecycle::set_config(&mut tx, node_id, &config).await?;
+        set_desired_node(&mut tx, node_id, self.0.config.freshness(), false).await?;
+        let before = convert::node(row.clone(), None)?;
+        let after = self.stored(&mut tx, node_id).await?;
+        let detail = audit::with_digests(detail, Some(&before), Some(&after));
+        mutation
+            .record(&mut tx, &key, "node.update", ("node", &key), detail)
+            .await?;
+        tx.commit().await?;
+        tracing::info!(%node_id, mode = config.mode, max_vms = config.max_vms_per_node, "update node");
+        push_now(&self.0, Kind::Node, &key).await;
+        Ok(node_id)
+    }
+
+    pub(super) async fn retire_node_as(
+        &self,
+        request: &Request<api::RetireNodeRequest>,
+    ) -> Result<Uuid> {
+        let mutation = Mutation::of(request, "RetireNode")?;
+        let desired = request.get_ref();
+        reason(&desired.reason)?;
+        let end = End {
+            how: Removed::Retired,
+            action: "node.retire",
+            etag: &desired.etag,
+            reason: &desired.reason,
+        };
+        self.remove(&mutation, &desired.node_id, &end).await
+    }
+
+    pub(super) async fn delete(&self, request: &Request<api::DeleteNodeRequest>) -> Result<Uuid> {
+        let mutation = Mutation::of(request, "DeleteNode")?;
+        let desired = request.get_ref();
+        audit::check_reason(&desired.reason)?;
+        let end = End {
+            how: Removed::Deleted,
+            action: "node.delete",
+            etag: &desired.etag,
+            reason: &desired.reason,
+        };
+        self.remove(&mutation, &desired.node_id, &end).await
+    }
+
+    /// The ledger first: it knows what is on the node. It takes the same key twice as once.
+    async fn remove(&self, mutation: &Mutation, node_id: &str, end: &End<'_>) -> Result<Uuid> {
+        let node_id = id::parse("node_id", node_id)?;
+        let mut conn = self.0.pool.acquire().await?;
+        if mutation.earlier(&mut conn).await?.is_some() {
+            return Ok(node_id);
+        }
+        drop(conn);
+        loop {
+            let row = self.row(node_id).await?;
+            in_service(&row)?;
+            etag::check(end.etag, &row.etag())?;
+            self.end_row_in_ledger(&row, mutation, end).await?;
+            if self.remove_unless_enrolled(&row, mutation, end).await? {
+                return Ok(node_id);
+            }
+        }
+    }
+
+    /// Ends a node in the ledger, where a host of it ever could have entered it.
+    async fn end_row_in_ledger(
+        &self,
+        row: &NodeRow,
+        mutation: &Mutation,
+        end: &End<'_>,
+    ) -> Result<()> {
+        if row.instance_id.is_none() {
+            return Ok(());
+        }
+        let request = ledger::RetireNodeRequest {
+            node_id: row.id.to_string(),
+            reason: end.reason.to_owned(),
+            principal: mutation.caller.principal.clone(),
+            request_id: mutation.caller.request_id.clone(),
+            idempotency_key: mutation.key.clone(),
+            never_used: end.how == Removed::Deleted,
+        };
+        self.end_in_ledger(row, request).await
+    }
+
+    /// Removes a node that was ended in the ledger as it was read. False, and nothing changed: a host has enrolled since,
+    /// and the ledger is told of that one.
+    async fn remove_unless_enrolled(
+        &self,
+        row: &NodeRow,
+        mutation: &Mutation,
+        end: &End<'_>,
+    ) -> Result<bool> {
+        let (node_id, key) = (row.id, row.id.to_string());
+        let mut tx = self.0.pool.begin().await?;
+        nodes::lock(&mut tx, node_id).await?;
+        if mutation.earlier(&mut tx).await?.is_some() {
+            return Ok(true);
+        }
+        // somebody else may have ended it since
+        let now = nodes::find(&mut tx, node_id, self.0.config.freshness()).await?;
+        let now = now.ok_or_else(|| no_node(&node_id))?;
+        in_service(&now)?;
+        if now.instance_id != row.instance_id {
+            return Ok(false);
+        }
+        let detail = json!({ "reason": end.reason, "hostname": row.hostname });
+        let before = convert::node(now, None)?;
+        lifecycle::remove(&mut tx, node_id, end.how).await?;
+        let after = match end.how {
+            Removed::Deleted => None,
+            _ => Some(self.stored(&mut tx, node_id).await?),
+        };
+        let detail = audit::with_digests(detail, Some(&before), after.as_ref());
+        mutation
+            .record(&mut tx, &key, end.action, ("node", &key), detail)
+            .await?;
+        ledger_sync::give_up(&mut tx, Kind::Node, &key).await?;
+        tx.commit().await?;
+        tracing::info!(%node_id, how = end.how.as_str(), "remove node");
+        Ok(true)
+    }
+
+    /// Ends a node in the ledger. One that the ledger does not know yet must not enter it afterwards, so nothing of it may
+    /// be under way by then.
+    async fn end_in_ledger(&self, row: &NodeRow, request: ledger::RetireNodeRequest) -> Result<()> {
+        if self.retire_in_ledger(request.clone()).await? {
+            return Ok(());
+        }
+        let key = request.node_id.clone();
+        let this = (Kind::Node, key.as_str());
+        let epoch = match ledger_sync::hold(&self.0.pool, this, HOLD_SECONDS).await? {
+            SendLock::Ours(epoch) => epoch,
+            SendLock::InFlight => {
+                let text = format!(
+                    "Node {} is being sent to the ledger. Try again in a few seconds.",
+                    row.hostname
+                );
+                return Err(Error::new(
+                    Code::Unavailable,
+                    ErrorReason::DependencyUnavailable,
+                    text,
+                ));
+            }
+        };
+        // it may have arrived since
+        let ended = self.retire_in_ledger(request).await;
+        if let (Err(_), Some(epoch)) = (&ended, epoch) {
+            ledger_sync::let_go(&self.0.pool, this, epoch).await?;
+        }
+        ended.map(drop)
+    }
+
+    /// Whether the ledger knows the node, which it has ended then.
+    async fn retire_in_ledger(&self, request: ledger::RetireNodeRequest) -> Result<bool> {
+        match self.0.ledger()?.retire_node(request).await {
+            Ok(_) => Ok(true),
+            Err(status) => match Error::from(status) {
+                unknown if unknown.reason() == ErrorReason::NodeNotFound => Ok(false),
+                refused => Err(refused),
+            },
+        }
+    }
+
+    /// A page of two histories that are merged: that of the ledger, and what inventory itself knows.
+    pub(super) async fn history(
+        &self,
+        request: &api::ListNodeHistoryRequest,
+    ) -> Result<api::ListNodeHistoryResponse> {
+        let node_id = id::parse("node_id", &request.node_id)?;
+        let key = node_id.to_string();
+        let size = page::page_size(request.page_size)?;
+        let selection = Selection::parse(&lifecycle::HISTORY, &request.filter, &request.order_by)?;
+        let [filter, order_by] = selection.texts();
+        let query = [key.as_str(), filter, order_by];
+        let after = page::decode::<Positions>(&request.page_token, &query)?.unwrap_or_default();
+        self.row(node_id).await?;
+        let requested = ledger::ListNodeHistoryRequest {
+            node_id: key.clone(),
+            limit: u32::try_from(size).unwrap_or(u32::MAX),
+            filter: request.filter.clone(),
+            order_by: request.order_by.clone(),
+            page_token: after.ledger.clone(),
+        };
+        let reported = self.0.ledger()?.list_node_history(requested).await?;
+        let reported = reported.into_inner();
+        let wanted = Wanted {
+            page_token: &after.own,
+            size,
+            query: &[&key],
+        };
+        let mut conn = self.0.pool.acquire().await?;
+        let (own, more) = lifecycle::history(&mut conn, node_id, &selection, wanted).await?;
+        let own = own.into_iter().map(|(entry, token)| {
+            let time = convert::time(entry.at);
+            Entry {
+                at: Some((time.seconds, time.nanos)),
+                token,
+                of_ledger: false,
+                content: api::NodeHistoryEntry {
+                    time: Some(time),
+                    state: entry.state,
+                    reason: entry.reason,
+                    principal: entry.principal,
+                },
+            }
+        });
+        let of_ledger = reported.entries.into_iter().map(|entry| Entry {
+            at: entry.time.map(|time| (time.seconds, time.nanos)),
+            token: entry.page_token,
+            of_ledger: true,
+            content: api::NodeHistoryEntry {
+                time: entry.time,
+                state: entry.state,
+                reason: entry.reason,
+                principal: entry.principal,
+            },
+        });
+        let more = more || !reported.next_page_token.is_empty();
+        let all = own.chain(of_ledger).collect();
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        let (entries, next) = history::page(all, after, (size, selection.is_descending(), more));
+        Ok(api::ListNodeHistoryResponse {
+            entries,
+            next_page_token: next.map_or_else(String::new, |next| page::encode(&next, &query)),
+        })
+    }
+
+    pub(super) async fn retire_slot(
+        &self,
+        request: &Request<api::RetireResourceSlotRequest>,
+    ) -> Result<api::ResourceSlot> {
+        let mutation = Mutation::of(request, "RetireResourceSlot")?;
+        let desired = request.get_ref();
+        let node_id = id::parse("node_id", &desired.node_id)?;
+        let slot_id = id::parse("slot_id", &desired.slot_id)?.to_string();
+        reason(&desired.reason)?;
+        self.row(node_id).await?;
+        // a repeated call is answered by the ledger, which knows the key
+        let request = ledger::RetireSlotRequest {
+            node_id: node_id.to_string(),
+            slot_id: slot_id.clone(),
+            reason: desired.reason.clone(),
+            principal: mutation.caller.principal.clone(),
+            request_id: mutation.caller.request_id.clone(),
+            idempotency_key: mutation.key.clone(),
+            etag: desired.etag.clone(),
+        };
+        let slot = self.0.ledger()?.retire_slot(request).await?.into_inner();
+        let mut tx = self.0.pool.begin().await?;
+        if mutation.earlier(&mut tx).await?.is_none() {
+            let detail = json!({ "node_id": node_id, "reason": desired.reason });
+            let detail = audit::with_digests_elsewhere(detail, LEDGER);
+            let about = ("slot", slot_id.as_str());
+            mutation
+                .record(&mut tx, &slot_id, "slot.retire", about, detail)
+                .await?;
+            tx.commit().await?;
+            tracing::info!(%node_id, slot_id, "retire slot");
+        }
+        Ok(convert::slot(slot))
+    }
+
+    pub(super) async fn slot_history(
+        &self,
+        request: &api::ListResourceSlotHistoryRequest,
+    ) -> Result<api::ListResourceSlotHistoryResponse> {
+        let limit = page::page_size(request.page_size)?;
+        let requested = ledger::ListSlotHistoryRequest {
+            node_id: id::parse("node_id", &request.node_id)?.to_string(),
+            slot_id: id::parse("slot_id", &request.slot_id)?.to_string(),
+            limit: u32::try_from(limit).unwrap_or(u32::MAX),
+            filter: request.filter.clone(),
+            order_by: request.order_by.clone(),
+            page_token: request.page_token.clone(),
+        };
+        let reported = self.0.ledger()?.list_slot_history(requested).await?;
+        let reported = reported.into_inner();
+        let entry = |entry: ledger::SlotHistoryEntry| api::SlotHistoryEntry {
+            time: entry.time,
+            kind: entry.kind,
+            generation: entry.generation,
+            detail: entry.detail,
+            allocation_id: entry.allocation_id,
+            principal: entry.principal,
+        };
+        Ok(api::ListResourceSlotHistoryResponse {
+            entries: reported.entries.into_iter().map(entry).collect(),
+            next_page_token: reported.next_page_token,
+        })
+    }
+
+    /// A node as digests are of it: without what the ledger has of it.
+    pub(super) async fn stored(
+        &self,
+        conn: &mut sqlx::PgConnection,
+        node_id: Uuid,
+    ) -> Result<api::Node> {
+        let row = nodes::find(conn, node_id, self.0.config.freshness()).await?;
+        convert::node(row.ok_or_else(|| no_node(&node_id))?, None)
+    }
+
+    /// The row of a node, locked, if it is what the caller has read.
+    async fn lock(
+        &self,
+        conn: &mut sqlx::PgConnection,
+        node_id: Uuid,
+        given: &str,
+    ) -> Result<NodeRow> {
+        nodes::lock(&mut *conn, node_id).await?;
+        let row = nodes::find(conn, node_id, self.0.config.freshness())
+            .await?
+            .filter(NodeRow::is_shown)
+            .ok_or_else(|| no_node(&node_id))?;
+        etag::check(given, &row.etag())?;
+        Ok(row)
+    }
+
+    /// What the ledger has of a node; none: it does not know it.
+    async fn in_ledger(&self, node_id: Uuid) -> Result<Option<ledger::ListSlotsResponse>> {
+        match self.0.ledger_slots(node_id).await {
+            Ok(answer) => Ok(Some(answer)),
+            Err(error) if error.reason() == ErrorReason::NodeNotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// How a node ends.
+struct End<'a> {
+    how: Removed,
+    action: &'static str,
+    etag: &'a str,
+    reason: &'a str,
+}
+
+/// A reason that must be given.
+fn reason(text: &str) -> Result<()> {
+    if text.trim().is_empty() {
+        return Err(Error::required("reason"));
+    }
+    audit::check_reason(text)
+}
+
+fn conflict(row: &NodeRow, why: &str) -> Error {
+    Error::new(
+        Code::FailedPrecondition,
+        ErrorReason::StateConflict,
+        format!("Node {} is {why}.", row.hostname),
+    )
+    .meta("state", why)
+}
+
+/// Refuses what is done to a node that is gone.
+pub(super) fn in_service(row: &NodeRow) -> Result<()> {
+    match &row.removed {
+        None => Ok(()),
+        Some(how) => Err(conflict(row, how)),
+    }
+}
+
+/// Refuses another mode or limit while anything of the node is schedulable or in use. The ledger has the last word:
+/// what it refuses keeps the node out of service until it is taken in.
+fn out_of_service(row: &NodeRow, known: Option<&ledger::ListSlotsResponse>) -> Result<()> {
+    let Some(known) = known else { return Ok(()) };
+    let node = known.node.clone().unwrap_or_default();
+    if node.live_claims > 0 {
+        return Err(conflict(row, "in use; drain it first"));
+    }
+    let schedulable = known
+        .slots
+        .iter()
+        .any(|slot| slot.status() == SlotStatus::Available);
+    if schedulable && node.admin_state == "enabled" {
+        return Err(conflict(row, "schedulable; cordon it first"));
+    }
+    Ok(())
+}
