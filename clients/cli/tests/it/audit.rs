@@ -256,7 +256,7 @@ fn what_proves_nothing_is_not_called_sound() {
         let verify = ["admin", "audit", "verify", file.to_str().expect("text")];
         let source = source.map_or(Vec::new(), |source| vec!["--source", source]);
         let ran = world.run(&[&verify[..], &source].concat());
-        let is_sound = ran.out.contains("All chains are whole.");
+        let is_sound = ran.out.contains("All chains are intact.");
         assert_eq!(
             (ran.code == 0, is_sound),
             (finding.is_empty(), finding.is_empty()),
