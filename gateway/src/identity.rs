@@ -3,6 +3,7 @@
 mod allocation_grants;
 mod api_keys;
 pub mod call;
+mod catalogue;
 mod guardrails;
 mod invitations;
 pub mod launch;

@@ -18,6 +18,12 @@ use crate::{formats, profile};
 /// # Errors
 /// See [`Failure`].
 pub async fn run(cli: Cli) -> Result<(), Failure> {
+    if let Command::Admin(admin::Command::Audit(admin::audit::Command::Verify(flags))) =
+        &cli.command
+        && let Some(file) = flags.file()
+    {
+        return admin::trail::verify_file(file, flags);
+    }
     let command = match cli.command {
         Command::Completion { shell } => return completion::print(shell, &mut Cli::command()),
         Command::Man { folder } => return completion::pages(folder.as_deref(), Cli::command()),
@@ -26,11 +32,6 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Context(command) => return context::run(&cli.global, command).await,
         Command::Admin(admin::Command::Certificate(admin::certificate::Command::Verify(flags))) => {
             return admin::certificate::verify_file(&flags);
-        }
-        Command::Admin(admin::Command::Audit(admin::audit::Command::Verify(flags)))
-            if flags.is_of_file() =>
-        {
-            return admin::trail::verify_file(&flags);
         }
         command => command,
     };

@@ -3,7 +3,6 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const GRAVE = ["moderate", "serious", "critical"];
 const OPTIONS = {
   resultTypes: ["violations", "incomplete"],
   // of WCAG 2.2 AA, and off unless it is asked for
@@ -16,7 +15,7 @@ const OPTIONS = {
 // Tab comes to and that pass it on to the dialog, with no name and hidden, since nobody stays there
 const UNDECIDED = [["aria-hidden-focus", "[data-radix-focus-guard]"]];
 
-/** Each violation that is more than minor that was found, and each doubt, with its rule and its first elements. */
+/** Each violation that was found, however small, and each doubt, with its rule and its first elements. */
 export const findings = [];
 
 /**
@@ -80,11 +79,9 @@ export async function accessible(page, where) {
   // colours are judged as they are when nothing moves any more
   await page.evaluate(() => Promise.allSettled(document.getAnimations().filter((a) => a.effect?.getComputedTiming().iterations !== Infinity).map((a) => a.finished)));
   const { violations, incomplete } = await page.evaluate((options) => window.axe.run(document, options), OPTIONS);
-  for (const { id, help, nodes } of violations.filter(({ impact }) => GRAVE.includes(impact))) {
+  for (const { id, help, nodes } of violations) {
     findings.push(`${where}: ${id} (${help}): ${nodes.slice(0, 3).map(({ target, failureSummary }) => `${target.join(" ")} ${failureSummary?.split("\n")[1]?.trim() ?? ""}`).join("; ")}`);
   }
   const open = incomplete.length === 0 ? [] : await page.evaluate(decide, { incomplete, options: OPTIONS, undecided: UNDECIDED });
   for (const { id, help, why } of open.slice(0, 3)) findings.push(`${where}: ${id} is left open (${help}): ${why}`);
-  const lesser = violations.filter(({ impact }) => !GRAVE.includes(impact)).map(({ id }) => id);
-  if (lesser.length > 0) console.log(`      ${where}: lesser findings: ${lesser.join(", ")}`);
 }

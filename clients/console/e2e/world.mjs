@@ -45,7 +45,7 @@ export async function test(title, run) {
   }
 }
 
-/** A page as a phone shows it: nothing scrolls sideways, and axe finds nothing but what is minor. */
+/** A page as a phone shows it: nothing scrolls sideways, and axe finds nothing. */
 export async function onPhone(title) {
   await page.setViewportSize({ width: 390, height: 844 });
   await shot(`${title.replace(/\W+/g, "-")}-390`);

@@ -4054,6 +4054,7 @@ export interface components {
         };
         "allocation.ListIngressMappingsResponse": {
             ingress_mappings?: components["schemas"]["allocation.IngressMapping"][];
+            next_page_token?: string;
         };
         "allocation.ListSlotWipeCertificatesResponse": {
             certificates?: components["schemas"]["allocation.WipeCertificate"][];
@@ -5679,7 +5680,9 @@ export interface components {
             next_page_token?: string;
         };
         "images.ListNodeImageCacheResponse": {
+            /** @description By image. */
             images?: components["schemas"]["images.NodeImage"][];
+            next_page_token?: string;
         };
         /** @description NodeImage is an image in a node's cache (E-04, E-05). */
         "images.NodeImage": {
@@ -5910,9 +5913,11 @@ export interface components {
         };
         "inventory.ListHostReportsResponse": {
             reports?: components["schemas"]["inventory.AttachedHostReport"][];
+            next_page_token?: string;
         };
         "inventory.ListNodeHistoryResponse": {
             entries?: components["schemas"]["inventory.NodeHistoryEntry"][];
+            next_page_token?: string;
         };
         "inventory.ListNodesResponse": {
             nodes?: components["schemas"]["inventory.Node"][];
@@ -5924,6 +5929,7 @@ export interface components {
         };
         "inventory.ListResourceSlotHistoryResponse": {
             entries?: components["schemas"]["inventory.SlotHistoryEntry"][];
+            next_page_token?: string;
         };
         "inventory.ListResourceSlotsResponse": {
             slots?: components["schemas"]["inventory.ResourceSlot"][];
@@ -6287,7 +6293,7 @@ export interface components {
              * @description When it ended or was canceled.
              */
             end_time?: string;
-            /** @description Principal that created it. */
+            /** @description Principal that created it; "operator" for an operator, whom the audit trail names. */
             created_by?: string;
             /** @description A member created it, so it counts against the reservation limit and members can cancel it. */
             made_by_project?: boolean;
@@ -6542,6 +6548,7 @@ export interface components {
             bucket_seconds?: string;
             /** @description By time, then region, then SKU. */
             buckets?: components["schemas"]["scheduler.CapacityBucket"][];
+            next_page_token?: string;
         };
         "scheduler.ListCapacityReservationsResponse": {
             reservations?: components["schemas"]["scheduler.CapacityReservation"][];
@@ -7686,6 +7693,10 @@ export interface operations {
                 end_time?: string;
                 /** @description Length of a bucket in seconds, a multiple of 60 that gives at most 1500 buckets; 0: about 288 buckets. */
                 bucket_seconds?: string;
+                /** @description Default 500, at most 500. */
+                page_size?: number;
+                /** @description It keeps the period of the first page, also where the request leaves its end to be now. */
+                page_token?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -8561,6 +8572,7 @@ export interface operations {
                 filter?: string;
                 /** @description `time desc` (default) or `time`. */
                 order_by?: string;
+                page_token?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -8594,6 +8606,7 @@ export interface operations {
                 filter?: string;
                 /** @description Fields with commas between them, each with ` desc` after it or not, for example `time`; default `attach_time desc`. Fields: kind, agent_version, time, failed_checks, principal, attach_time. */
                 order_by?: string;
+                page_token?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -8655,6 +8668,9 @@ export interface operations {
     ImageAdminService_ListNodeImageCache: {
         parameters: {
             query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -8749,6 +8765,7 @@ export interface operations {
                 filter?: string;
                 /** @description `time desc` (default) or `time`. */
                 order_by?: string;
+                page_token?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -10422,6 +10439,9 @@ export interface operations {
                 filter?: string;
                 /** @description Fields with commas between them, each with ` desc` after it or not, for example `vm_port`; default oldest first. Fields: protocol, vm_port, external_port, state, creator, create_time, update_time. */
                 order_by?: string;
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };

@@ -6,9 +6,10 @@ use gpuaas_common::value::DnsLabel;
 use gpuaas_common::{Error, Result, etag};
 use gpuaas_proto::gpuaas::identity::v1 as pb;
 use serde_json::json;
+use uuid::Uuid;
 
 use super::call::{Begun, Call, Of, known_id, organisation_unknown};
-use super::wire;
+use super::{catalogue, wire};
 use crate::store::{self, Guardrails, GuardrailsRow};
 
 /// Most days that keys can be limited to.
@@ -33,6 +34,7 @@ pub(super) async fn update(
     request: pb::UpdateOrganisationGuardrailsRequest,
 ) -> Result<pb::OrganisationGuardrails> {
     let id = known_id(&request.organisation_id, organisation_unknown)?;
+    check_names(call, &request, id).await?;
     if let Begun::Fresh(mut tx) = call.begin(&request, id).await? {
         let owned = call
             .owned(&mut tx, Of::Organisation(&request.organisation_id))
@@ -56,6 +58,62 @@ pub(super) async fn update(
     let mut conn = call.conn().await?;
     let found = store::organisation_guardrails(&mut conn, id).await?;
     Ok(message(found))
+}
+
+/// Refuses a region or a SKU that there is not. One that is in the guardrails already stays: it was there, and what is deleted
+/// takes nothing out of them.
+async fn check_names(
+    call: &Call<'_>,
+    request: &pb::UpdateOrganisationGuardrailsRequest,
+    id: Uuid,
+) -> Result<()> {
+    if request.allowed_regions.is_none() && request.allowed_skus.is_none() {
+        return Ok(());
+    }
+    let now = {
+        let mut conn = call.conn().await?;
+        let of = Of::Organisation(&request.organisation_id);
+        call.owned(&mut conn, of).await?;
+        store::organisation_guardrails(&mut conn, id)
+            .await?
+            .guardrails
+    };
+    // what is no list of names is refused without asking anybody
+    changed(request, &now)?;
+    let new = new_names(request.allowed_regions.as_ref(), &now.allowed_regions);
+    if !new.is_empty() {
+        known(
+            "allowed_regions",
+            "region",
+            &new,
+            &catalogue::regions(call).await?,
+        )?;
+    }
+    let new = new_names(request.allowed_skus.as_ref(), &now.allowed_skus);
+    if !new.is_empty() {
+        known("allowed_skus", "SKU", &new, &catalogue::skus(call).await?)?;
+    }
+    Ok(())
+}
+
+/// The names of a list that are not in it yet, each with its place.
+fn new_names<'a>(given: Option<&'a pb::AllowedNames>, now: &[String]) -> Vec<(usize, &'a str)> {
+    let names = given.map_or(&[][..], |given| given.names.as_slice());
+    let names = names.iter().enumerate();
+    let new = names.filter(|(_, name)| !now.contains(name));
+    new.map(|(index, name)| (index, name.as_str())).collect()
+}
+
+fn known(field: &str, kind: &str, names: &[(usize, &str)], there: &BTreeSet<String>) -> Result<()> {
+    let mut unknown = names.iter().filter(|(_, name)| !there.contains(*name));
+    let Some((index, name)) = unknown.next() else {
+        return Ok(());
+    };
+    let all: Vec<&str> = there.iter().map(String::as_str).collect();
+    Err(Error::invalid(
+        format!("{field}.names[{index}]"),
+        format!("there is no {kind} {name}; there are: {}", all.join(", ")),
+    ))
 }
 
 /// The guardrails with what a request changes of them.
@@ -94,8 +152,7 @@ fn changed(
     })
 }
 
-/// A list of names in the order of the alphabet. Whether there is such a region or SKU is not asked: one that comes later can be
-/// allowed before.
+/// A list of names in the order of the alphabet.
 fn names(field: &str, given: Option<&pb::AllowedNames>, now: &[String]) -> Result<Vec<String>> {
     let Some(given) = given else {
         return Ok(now.to_vec());

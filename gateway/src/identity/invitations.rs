@@ -71,7 +71,11 @@ async fn create(
         Begun::Fresh(mut tx) => {
             let owned = call.owned(&mut tx, of).await?;
             call.may_give(&owned, role)?;
-            let Owned { group, name, .. } = owned;
+            let Owned {
+                group,
+                name,
+                role: own,
+            } = owned;
             let token = new_token()?;
             let new = NewInvitation {
                 id,
@@ -80,6 +84,7 @@ async fn create(
                 role,
                 token_hash: &hash(&token),
                 inviter: &call.principal().name,
+                shown_inviter: call.name_for_members(own),
                 expire_time: expire_time.to_sqlx(),
             };
             store::insert_invitation(&mut tx, &new).await?;

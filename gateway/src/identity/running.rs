@@ -54,9 +54,19 @@ pub(super) fn signed<M>(
     projects: &[Uuid],
     message: M,
 ) -> Result<Request<M>> {
+    signed_as(call, service, (projects, false), message)
+}
+
+/// The same, as an administrator or not.
+pub(super) fn signed_as<M>(
+    call: &Call<'_>,
+    service: &str,
+    (projects, admin): (&[Uuid], bool),
+    message: M,
+) -> Result<Request<M>> {
     let now = jiff::Timestamp::now().as_second();
     let name = &call.principal().name;
-    let token = call.app.minter.mint(service, name, projects, false, now);
+    let token = call.app.minter.mint(service, name, projects, admin, now);
     let token = token.map_err(Error::internal)?;
     let value = MetadataValue::<Ascii>::try_from(format!("Bearer {token}"));
     let mut request = Request::new(message);

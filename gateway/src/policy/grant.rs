@@ -44,6 +44,8 @@ pub struct Grant {
     allocations: Vec<(Uuid, Uuid)>,
     /// Its other projects, or organisations, and why not there.
     withheld: Vec<(Uuid, Refusal)>,
+    /// The caller may do it by a role on the platform, in projects that are not its own.
+    by_platform: bool,
 }
 
 /// Why an action is not allowed.
@@ -217,10 +219,12 @@ impl Grant {
     }
 
     /// The project for whose rates a request counts: that of its allocation grant, the one that it names or, on something of a
-    /// project, the only one in which the caller may do this.
+    /// project, the only one in which the caller may do this. What somebody with a role on the platform finds by its id may be
+    /// of any project, and counts for none.
     pub fn counted_project(&self, route: &Route, message: &DynamicMessage) -> Option<Uuid> {
         let granted = self.granted_project(message);
         granted.or_else(|| match named_project(message) {
+            None if self.by_platform => None,
             None if route.group.is_of_a_project() => self.only_project(),
             named => named.and_then(Result::ok),
         })
@@ -265,14 +269,16 @@ impl Policies {
         let who = who(principal);
         match route.group {
             group if group.is_of_a_project() => {
-                let grant = self.in_projects(who, principal, route);
+                let mut grant = self.in_projects(who, principal, route);
                 let named = named_by(route);
                 // who has a role on the platform may read and manage projects without being a member: what is decided then
                 // is decided on the project that is found
-                let by_platform = route.service == GATEWAY && who.platform_role.is_some();
+                grant.by_platform = route.service == GATEWAY && who.platform_role.is_some();
                 match grant.refusal_everywhere() {
                     // on which allocation it is done, the request says
-                    Some(refusal) if !named && !by_platform && grant.allocations.is_empty() => {
+                    Some(refusal)
+                        if !named && !grant.by_platform && grant.allocations.is_empty() =>
+                    {
                         Err(refusal)
                     }
                     _ => Ok(grant),

@@ -55,19 +55,14 @@ pub struct NewInvitation<'a> {
     pub token_hash: &'a [u8],
     /// Principal who invites.
     pub inviter: &'a str,
+    /// How members read of that one, whatever becomes of it.
+    pub shown_inviter: &'a str,
     /// When it ends.
     pub expire_time: Timestamp,
 }
 
 const SELECT: &str =
     "SELECT i.*, p.name AS accepted_name,
-            -- who has a role on the platform and is no member has no name among the members; the check of the sender needs it
-            CASE WHEN EXISTS (
-                SELECT FROM principals s
-                 WHERE s.name = i.inviter AND s.platform_role IS NOT NULL
-                   AND NOT EXISTS (SELECT FROM memberships m WHERE m.principal_id = s.id AND m.project_id = i.project_id)
-                   AND NOT EXISTS (SELECT FROM organisation_memberships m WHERE m.principal_id = s.id AND m.organisation_id = o.id))
-                 THEN 'operator' ELSE i.inviter END AS shown_inviter,
             CASE WHEN i.accept_time IS NOT NULL THEN 'accepted' WHEN i.revoke_time IS NOT NULL THEN 'revoked'
                  WHEN i.expire_time <= clock_timestamp() THEN 'expired' ELSE 'pending' END AS state,
             concat_ws('/', o.slug, j.slug) AS target,
@@ -127,8 +122,8 @@ pub async fn insert_invitation(
 ) -> sqlx::Result<()> {
     let (organisation, project) = columns(new.group);
     sqlx::query(
-        "INSERT INTO invitations (id, organisation_id, project_id, email, role, token_hash, inviter, expire_time)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+        "INSERT INTO invitations (id, organisation_id, project_id, email, role, token_hash, inviter, shown_inviter, expire_time)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
     )
     .bind(new.id)
     .bind(organisation)
@@ -137,6 +132,7 @@ pub async fn insert_invitation(
     .bind(new.role.as_str())
     .bind(new.token_hash)
     .bind(new.inviter)
+    .bind(new.shown_inviter)
     .bind(new.expire_time)
     .execute(conn)
     .await?;

@@ -394,4 +394,13 @@ async fn p10_members_do_not_read_which_operator_made_something() {
         .await;
     let (_, seen) = world.get("olga", &webhooks).await;
     assert_eq!(seen["webhooks"][1]["creator"], "user:root", "{seen}");
+
+    // what it did before it did as an operator, also when it is none any more
+    sqlx::query("UPDATE principals SET platform_role = NULL WHERE name = 'user:root'")
+        .execute(&world.pool().await)
+        .await
+        .expect("an operator no more");
+    let invitations = format!("{of_project}/invitations");
+    let (_, seen) = world.get("olga", &invitations).await;
+    assert_eq!(seen["invitations"][0]["inviter"], "operator", "{seen}");
 }

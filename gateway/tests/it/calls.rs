@@ -134,7 +134,11 @@ async fn a_services_fault_shows_nothing_of_itself() {
 #[tokio::test]
 async fn a_service_that_is_away_or_slow_is_told_apart() {
     let world = World::start().await;
-    let (status, body) = world.call(Method::GET, "/api/v1/regions", "demo").await;
+    let (_another, base) = world.another_gateway_without("inventory");
+    world.until_answers(&base).await;
+    let request = world.http.get(format!("{base}/api/v1/regions"));
+    let request = request.bearer_auth(world.token("demo"));
+    let (status, body) = answer(request.send().await.expect("answer")).await;
     assert_eq!((status, reason(&body)), (503, "DEPENDENCY_UNAVAILABLE"));
     let world = World::start_with(|config, _| config.request_timeout_seconds = 1).await;
     let (status, body) = world.post(CREATE, &launch("slow"), "k").await;

@@ -111,6 +111,8 @@ async fn anyone_reads_the_issuer_of_vms_and_its_keys() {
     }
     assert_eq!(calls.load(Ordering::Relaxed), 1, "not a call for each");
     // the inventory of this one does not answer
-    let closed = get(&world.base, "jwks.json").await;
+    let (_another, base) = world.another_gateway_without("inventory");
+    world.until_answers(&base).await;
+    let closed = get(&base, "jwks.json").await;
     assert_eq!(closed.status(), 503);
 }

@@ -8,6 +8,7 @@ mod bad_requests;
 mod bad_tokens;
 mod bootstrap;
 mod calls;
+mod catalogue;
 mod contract;
 mod cors;
 mod database;

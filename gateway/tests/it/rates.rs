@@ -199,6 +199,24 @@ async fn what_names_no_project_counts_for_the_only_one() {
     assert_eq!(limit, "launch_per_project");
 }
 
+/// Who runs the platform finds things of all projects by their ids: they are not of the project that it is a member of itself.
+#[tokio::test]
+async fn what_an_operator_finds_by_its_id_counts_for_no_project_of_its_own() {
+    let world = World::start_with(|config, _| config.rates.write_per_project = 2).await;
+    let delete = async |subject: &str| {
+        let webhook = world.url(&format!("/api/v1/webhooks/{}", Uuid::new_v4()));
+        let request = world.http.delete(webhook).bearer_auth(world.token(subject));
+        let request = request.header("x-idempotency-key", Uuid::new_v4().to_string());
+        let response = request.send().await.expect("answer");
+        let counted = header(&response, "ratelimit-policy").contains("write_per_project");
+        (response.status().as_u16(), counted)
+    };
+    for turn in 0..4 {
+        assert_eq!(delete("admin").await, (404, false), "{turn}");
+    }
+    assert_eq!(delete("demo").await, (404, true), "as a member");
+}
+
 /// What is refused before it is counted as a request is counted all the same: of a principal, of an identity that is none here, of
 /// SCIM, and of what cannot be read. Above the limit nothing is put on record.
 #[tokio::test]

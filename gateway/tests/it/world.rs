@@ -18,7 +18,9 @@ use gpuaas_proto::gpuaas::allocation::v1::allocation_service_server::AllocationS
 use gpuaas_proto::gpuaas::internal::events::v1::event_service_server::EventServiceServer;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::suspension_service_server::SuspensionServiceServer;
 use gpuaas_proto::gpuaas::internal::terminal::v1::terminal_relay_service_server::TerminalRelayServiceServer;
+use gpuaas_proto::gpuaas::inventory::v1::region_service_server::RegionServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::capacity_reservation_service_server::CapacityReservationServiceServer;
+use gpuaas_proto::gpuaas::scheduler::v1::sku_service_server::SkuServiceServer;
 use gpuaas_proto::gpuaas::terminal::v1::terminal_session_service_server::TerminalSessionServiceServer;
 use jiff::Timestamp;
 use reqwest::{Method, Response};
@@ -27,6 +29,7 @@ use sqlx::PgPool;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
+use crate::catalogue::Catalogue;
 use crate::reservations::Reservations;
 use crate::stand_in::StandIn;
 use crate::tenancy::suspensions::Suspensions;
@@ -148,42 +151,29 @@ impl World {
         let shutdown = CancellationToken::new();
         let mut running = JoinSet::new();
         let record = Record::default();
-        let mut service = settings(
-            &ca.service("allocation", &[]).expect("identity"),
-            &ca,
-            service_port,
-        );
-        service.token = TokenSettings {
-            public_key_file: Some(keys.public.clone()),
-        };
-        let context = Context::new("allocation", service).expect("context");
+        let context = behind("allocation", &ca, service_port, &keys.public);
         let log = Log::default();
         let server = Server::new(&context)
             .add(AllocationServiceServer::new(Allocations(record.clone())))
             .add(EventServiceServer::new(log.clone()));
         let service = Service::run(server.run(shutdown.clone()));
         let scheduler_port = ports::free().expect("port");
-        let identity = ca.service("scheduler", &[]).expect("identity");
-        let mut scheduler = settings(&identity, &ca, scheduler_port);
-        scheduler.token = TokenSettings {
-            public_key_file: Some(keys.public.clone()),
-        };
-        let context = Context::new("scheduler", scheduler).expect("context");
+        let context = behind("scheduler", &ca, scheduler_port, &keys.public);
         let reservations = CapacityReservationServiceServer::new(Reservations(record.clone()));
         let suspensions = Suspensions::default();
         running.spawn(
             Server::new(&context)
                 .add(reservations)
                 .add(SuspensionServiceServer::new(suspensions.clone()))
+                .add(SkuServiceServer::new(Catalogue))
                 .run(shutdown.clone()),
         );
+        let inventory_port = ports::free().expect("port");
+        let context = behind("inventory", &ca, inventory_port, &keys.public);
+        let regions = Server::new(&context).add(RegionServiceServer::new(Catalogue));
+        running.spawn(regions.run(shutdown.clone()));
         let relay_port = ports::free().expect("port");
-        let identity = ca.service("terminal-gateway", &[]).expect("identity");
-        let mut relay = settings(&identity, &ca, relay_port);
-        relay.token = TokenSettings {
-            public_key_file: Some(keys.public.clone()),
-        };
-        let context = Context::new("terminal-gateway", relay).expect("context");
+        let context = behind("terminal-gateway", &ca, relay_port, &keys.public);
         let relay = Server::new(&context)
             .add(TerminalRelayServiceServer::new(Relay))
             .add(TerminalSessionServiceServer::new(Tickets));
@@ -208,10 +198,9 @@ impl World {
             ..database(&db)
         });
         gateway.redis.url = redis;
-        let closed = ports::free().expect("port");
         gateway.peers = [
             ("allocation", service_port),
-            ("inventory", closed),
+            ("inventory", inventory_port),
             ("scheduler", scheduler_port),
             ("terminal-gateway", relay_port),
             ("billing", billing_port),
@@ -220,11 +209,7 @@ impl World {
         .into();
         for name in stand_ins {
             let port = ports::free().expect("port");
-            let mut own = settings(&ca.service(name, &[]).expect("identity"), &ca, port);
-            own.token = TokenSettings {
-                public_key_file: Some(keys.public.clone()),
-            };
-            let context = Context::new(name, own).expect("context");
+            let context = behind(name, &ca, port, &keys.public);
             let server = Server::new(&context).add(StandIn);
             running.spawn(server.run(shutdown.clone()));
             let address = format!("https://127.0.0.1:{port}");
@@ -270,6 +255,14 @@ impl World {
     /// One more gateway on the same database, in a runtime of its own, and where it answers.
     pub fn another_gateway(&self) -> (Service, String) {
         self.another_gateway_with(|_| {})
+    }
+
+    /// The same, for which a service is away.
+    pub fn another_gateway_without(&self, service: &str) -> (Service, String) {
+        let closed = format!("https://127.0.0.1:{}", ports::free().expect("port"));
+        self.another_gateway_with(|settings| {
+            settings.peers.insert(service.to_owned(), closed);
+        })
     }
 
     /// The same with other settings.
@@ -455,6 +448,15 @@ pub fn database(db: &TestDb) -> DatabaseSettings {
         password_file: Some(db.password_file().to_owned()),
         max_connections: 4,
     }
+}
+
+/// A service that trusts the gateway's tokens.
+fn behind(name: &'static str, ca: &Authority, port: u16, token_key: &Path) -> Context {
+    let mut own = settings(&ca.service(name, &[]).expect("identity"), ca, port);
+    own.token = TokenSettings {
+        public_key_file: Some(token_key.to_owned()),
+    };
+    Context::new(name, own).expect("context")
 }
 
 pub fn settings(identity: &Identity, ca: &Authority, port: u16) -> Settings {

@@ -61,7 +61,8 @@ pub fn decode<K: DeserializeOwned>(token: &str, query: &[&str]) -> Result<Option
 }
 
 /// The error of a token whose key no row can have.
-pub(crate) fn not_ours() -> Error {
+#[must_use]
+pub fn not_ours() -> Error {
     refused(Foreign::Malformed)
 }
 

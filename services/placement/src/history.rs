@@ -43,6 +43,10 @@ pub struct Query<'a> {
     pub until: jiff::Timestamp,
     /// Length of a bucket.
     pub bucket: Duration,
+    /// Only what comes after this bucket of a region and SKU.
+    pub after: Option<(jiff::Timestamp, &'a str, &'a str)>,
+    /// Most buckets.
+    pub limit: i64,
 }
 
 /// Writes the sample of this minute, unless another replica has; returns how many rows were written.
@@ -108,19 +112,31 @@ pub async fn history(conn: &mut PgConnection, query: &Query<'_>) -> Result<Vec<B
     if let Some(sku) = query.sku {
         catalog::known_sku(conn, sku).await?;
     }
+    let (at, region, sku) = match query.after {
+        None => (None, None, None),
+        Some((at, region, sku)) => (Some(at.to_sqlx()), Some(region), Some(sku)),
+    };
     Ok(sqlx::query_as(
-        "SELECT date_bin(make_interval(secs => $5), at, $3) AS at, region_code, sku, max(nodes) AS nodes,
-                max(gpus) AS gpus, max(gpus_in_use) AS gpus_in_use, min(gpus_free) AS gpus_free,
-                avg(gpus)::float8 AS mean_gpus, avg(gpus_in_use)::float8 AS mean_gpus_in_use
-           FROM capacity_samples
-          WHERE ($1::text IS NULL OR region_code = $1) AND ($2::text IS NULL OR sku = $2) AND at >= $3 AND at < $4
-          GROUP BY 1, 2, 3 ORDER BY 1, 2, 3",
+        "SELECT * FROM (
+             SELECT date_bin(make_interval(secs => $5), at, $3) AS at, region_code, sku, max(nodes) AS nodes,
+                    max(gpus) AS gpus, max(gpus_in_use) AS gpus_in_use, min(gpus_free) AS gpus_free,
+                    avg(gpus)::float8 AS mean_gpus, avg(gpus_in_use)::float8 AS mean_gpus_in_use
+               FROM capacity_samples
+              WHERE ($1::text IS NULL OR region_code = $1) AND ($2::text IS NULL OR sku = $2)
+                AND at >= greatest($3, $6) AND at < $4
+              GROUP BY 1, 2, 3) AS buckets
+          WHERE $6 IS NULL OR (at, region_code, sku) > ($6, $7, $8)
+          ORDER BY at, region_code, sku LIMIT $9",
     )
     .bind(query.region_code)
     .bind(query.sku)
     .bind(query.from.to_sqlx())
     .bind(query.until.to_sqlx())
     .bind(query.bucket.as_secs_f64())
+    .bind(at)
+    .bind(region)
+    .bind(sku)
+    .bind(query.limit)
     .fetch_all(conn)
     .await?)
 }

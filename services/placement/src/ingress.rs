@@ -5,7 +5,7 @@
 pub mod hosts;
 
 use gpuaas_common::Error as Refusal;
-use gpuaas_common::select::{self, Catalog, Field, Kind, Selection, Statement};
+use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
@@ -362,28 +362,23 @@ pub static MAPPINGS: Catalog = Catalog {
     order: "create_time",
 };
 
-/// The mappings of an allocation that a caller selects: all on one page, since [`Limits`] bound them.
+/// A page of the mappings of an allocation that a caller selects, and the token of the next one.
 ///
 /// # Errors
-/// Those of the database.
+/// `PAGE_TOKEN_INVALID`; those of the database.
 pub async fn list(
     conn: &mut PgConnection,
     allocation_id: Uuid,
     selection: &Selection,
-) -> gpuaas_common::Result<Vec<Mapping>> {
+    wanted: Wanted<'_>,
+) -> gpuaas_common::Result<(Vec<Mapping>, String)> {
     let statement = Statement::new(&[
         "SELECT ",
         columns!(),
         " FROM ingress_mappings WHERE allocation_id = $1",
     ])
     .bind(allocation_id);
-    let all = select::Wanted {
-        page_token: "",
-        size: i64::from(u32::MAX),
-        query: &[],
-    };
-    let (mappings, _) = selection.page(conn, statement, all).await?;
-    Ok(mappings)
+    selection.page(conn, statement, wanted).await
 }
 
 /// The mappings of a node that its host has opened, by all that is known.

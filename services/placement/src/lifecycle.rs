@@ -31,31 +31,22 @@ pub static NODE_HISTORY: Catalog = Catalog {
     order: "time desc",
 };
 
-/// The first entries of a node that a caller selects, the newest unless the selection says otherwise.
+/// A page of the entries of a node that a caller selects, the newest first unless the selection says otherwise, each with the
+/// token of the page after it; and whether there are more.
 ///
 /// # Errors
-/// Those of the database.
+/// `PAGE_TOKEN_INVALID`; those of the database.
 pub async fn of_node(
     conn: &mut PgConnection,
     node_id: Uuid,
     selection: &Selection,
-    limit: i64,
-) -> gpuaas_common::Result<Vec<NodeEntry>> {
+    wanted: Wanted<'_>,
+) -> gpuaas_common::Result<(Vec<(NodeEntry, String)>, bool)> {
     let statement = Statement::new(&[
         "SELECT seq, at, state, reason, principal FROM node_history WHERE node_id = $1",
     ])
     .bind(node_id);
-    let (entries, _) = selection.page(conn, statement, first(limit)).await?;
-    Ok(entries)
-}
-
-/// The first page, and no other.
-fn first(size: i64) -> Wanted<'static> {
-    Wanted {
-        page_token: "",
-        size,
-        query: &[],
-    }
+    selection.page_with_tokens(conn, statement, wanted).await
 }
 
 /// When the latest entry of a node was made.
@@ -101,17 +92,17 @@ pub static SLOT_HISTORY: Catalog = Catalog {
     order: "time desc",
 };
 
-/// The first entries of a slot that a caller selects, the newest unless the selection says otherwise: its claims, its
-/// evidence, its health and what operators said of it.
+/// A page of the entries of a slot that a caller selects, the newest first unless the selection says otherwise: its claims, its
+/// evidence, its health and what operators said of it; and the token of the next one.
 ///
 /// # Errors
-/// Those of the database.
+/// `PAGE_TOKEN_INVALID`; those of the database.
 pub async fn of_slot(
     conn: &mut PgConnection,
     slot_id: Uuid,
     selection: &Selection,
-    limit: i64,
-) -> gpuaas_common::Result<Vec<SlotEntry>> {
+    wanted: Wanted<'_>,
+) -> gpuaas_common::Result<(Vec<SlotEntry>, String)> {
     let statement = Statement::new(&[
         "SELECT at, kind, generation, detail, allocation_id, principal, rank * 1000000000000::bigint + seq AS place FROM (
              SELECT at, kind, NULL::bigint AS generation,
@@ -129,6 +120,5 @@ pub async fn of_slot(
                FROM claims c WHERE c.slot_id = $1 AND c.state = 'released') AS entries",
     ])
     .bind(slot_id);
-    let (entries, _) = selection.page(conn, statement, first(limit)).await?;
-    Ok(entries)
+    selection.page(conn, statement, wanted).await
 }

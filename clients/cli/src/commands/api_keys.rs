@@ -80,7 +80,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::List { account, selected } => {
             let account = account.find(session).await?;
             let found = keys(session, &account, &selected).await?;
-            list(session, found, &account.slug, &selected);
+            list(session, found, &account, &selected);
             Ok(())
         }
         Command::Create {
@@ -89,17 +89,17 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             expires,
             name,
         } => {
-            let Found { project, id, slug } = account.find(session).await?;
+            let account = account.find(session).await?;
             let scope = |word: &String| ApiKeyScope::of_word(word).unwrap_or_default().into();
             let request = CreateApiKeyRequest {
-                project_id: project,
-                service_account_id: id,
+                project_id: account.project.clone(),
+                service_account_id: account.id.clone(),
                 display_name: name,
                 scopes: scopes.iter().map(scope).collect(),
                 expire_time: expires.map(stamp),
             };
             let answer = session.api.apply(&request, &session.key).await?;
-            made(session, &answer, &slug)
+            made(session, &answer, &account)
         }
         Command::Rotate {
             key,
@@ -110,14 +110,14 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             let all = keys(session, &account, &Selected::default()).await?;
             let found = find(&all.message.api_keys, &account, &key.key)?;
             let request = RotateApiKeyRequest {
-                project_id: account.project,
-                service_account_id: account.id,
+                project_id: account.project.clone(),
+                service_account_id: account.id.clone(),
                 api_key_id: found.id,
                 overlap: overlap.map(span_of),
                 expire_time: expires.map(stamp),
             };
             let answer = session.api.apply(&request, &session.key).await?;
-            made(session, &answer, &account.slug)
+            made(session, &answer, &account)
         }
         Command::Disable {
             account,
@@ -167,12 +167,13 @@ fn find(all: &[ApiKey], account: &Found, given: &str) -> Result<ApiKey, Failure>
             .any(|name| *name == given)
     };
     let mut found: Vec<ApiKey> = all.iter().filter(|one| same(one)).cloned().collect();
-    let slug = &account.slug;
+    let Found { slug, flag, .. } = account;
     match (found.pop(), found.is_empty()) {
         (Some(one), true) => Ok(one),
         (None, _) => {
             let names = all.iter().flat_map(|one| [&one.display_name, &one.prefix]);
-            let message = format!("{slug} has no key {given:?}; see: gpuaas api-key list {slug}");
+            let message =
+                format!("{slug} has no key {given:?}; see: gpuaas api-key list {slug}{flag}");
             let names = names.map(String::as_str);
             Err(Failure::NotFound(suggest::with_nearest(
                 message, given, names,
@@ -185,10 +186,11 @@ fn find(all: &[ApiKey], account: &Found, given: &str) -> Result<ApiKey, Failure>
 }
 
 /// Prints a new key, alone, so that it can go into a file or a secret store.
-fn made(session: &Session, answer: &Answer<ApiKey>, account: &str) -> Result<(), Failure> {
+fn made(session: &Session, answer: &Answer<ApiKey>, account: &Found) -> Result<(), Failure> {
     let ApiKey { id, key, .. } = &answer.message;
     shown_once(key, &format!("API key {id}"), || {
-        format!("gpuaas api-key rotate {account} {id}")
+        let Found { slug, flag, .. } = account;
+        format!("gpuaas api-key rotate {slug} {id}{flag}")
     })?;
     if session.whole() {
         print_json(&answer.json);
@@ -214,7 +216,7 @@ pub fn state(key: &ApiKey) -> &'static str {
 fn list(
     session: &Session,
     listed: Answer<ListApiKeysResponse>,
-    account: &str,
+    account: &Found,
     selected: &Selected,
 ) {
     if session.json() {
@@ -227,7 +229,8 @@ fn list(
         return;
     }
     if found.is_empty() {
-        say!("No API keys yet. Create one: gpuaas api-key create {account} --scope read");
+        let Found { slug, flag, .. } = account;
+        say!("No API keys yet. Create one: gpuaas api-key create {slug} --scope read{flag}");
         return;
     }
     let or_never = |at: Option<prost_types::Timestamp>| match at {

@@ -104,8 +104,10 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
                 allocation_id: of.id(api).await?,
                 filter: selected.filter(),
                 order_by: selected.order_by(),
+                ..ListIngressMappingsRequest::default()
             };
-            print(session, &api.call(&request).await?, &selected);
+            let listed = api.call_all_pages(&request, "ingress_mappings").await?;
+            print(session, &listed, &selected);
         }
         Command::Delete { of, mapping } => {
             let request = DeleteIngressMappingRequest {

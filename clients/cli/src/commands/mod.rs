@@ -8,6 +8,7 @@ pub mod certificate;
 pub mod completion;
 pub mod context;
 pub mod cp;
+mod event_types;
 pub mod explain;
 pub mod grants;
 pub mod guardrails;

@@ -60,6 +60,8 @@ pub struct Found {
     pub id: String,
     /// Its name.
     pub slug: String,
+    /// The flag by which its project was given; see [`Of::flag`].
+    pub flag: String,
 }
 
 impl Account {
@@ -68,6 +70,7 @@ impl Account {
     /// # Errors
     /// Its project has none of this name.
     pub async fn find(self, session: &Session) -> Result<Found, Failure> {
+        let flag = self.of.flag();
         let project = self.of.id(session).await?;
         let all = accounts(session, &project, &Selected::default()).await?;
         let all = all.message.service_accounts;
@@ -75,8 +78,9 @@ impl Account {
         let found = all.iter().find(|one| one.slug == given || one.id == given);
         let Some(found) = found else {
             let names = all.iter().map(|one| one.slug.as_str());
-            let message =
-                format!("no service account is named {given:?}; see: gpuaas service-account list");
+            let message = format!(
+                "no service account is named {given:?}; see: gpuaas service-account list{flag}"
+            );
             return Err(Failure::NotFound(suggest::with_nearest(
                 message, &given, names,
             )));
@@ -85,6 +89,7 @@ impl Account {
             project,
             id: found.id.clone(),
             slug: found.slug.clone(),
+            flag,
         })
     }
 }
@@ -96,8 +101,9 @@ impl Account {
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
         Command::List { of, selected } => {
+            let flag = of.flag();
             let found = accounts(session, &of.id(session).await?, &selected).await?;
-            list(session, found, &selected);
+            list(session, found, &flag, &selected);
         }
         Command::Create {
             slug,
@@ -105,8 +111,9 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             description,
             of,
         } => {
+            let flag = of.flag();
             let sentence = format!(
-                "Created {slug}. Create a key: gpuaas api-key create {slug} --scope read --scope write"
+                "Created {slug}. Create a key: gpuaas api-key create {slug} --scope read --scope write{flag}"
             );
             let request = CreateServiceAccountRequest {
                 project_id: of.id(session).await?,
@@ -118,7 +125,9 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             done(session, &answer.json, &sentence);
         }
         Command::Disable(account) => {
-            let Found { project, id, slug } = account.find(session).await?;
+            let Found {
+                project, id, slug, ..
+            } = account.find(session).await?;
             let request = DisableServiceAccountRequest {
                 project_id: project,
                 service_account_id: id,
@@ -128,7 +137,9 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             done(session, &answer.json, &format!("{slug} is disabled."));
         }
         Command::Enable(account) => {
-            let Found { project, id, slug } = account.find(session).await?;
+            let Found {
+                project, id, slug, ..
+            } = account.find(session).await?;
             let request = EnableServiceAccountRequest {
                 project_id: project,
                 service_account_id: id,
@@ -138,7 +149,9 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             done(session, &answer.json, &format!("{slug} is enabled."));
         }
         Command::Delete(account) => {
-            let Found { project, id, slug } = account.find(session).await?;
+            let Found {
+                project, id, slug, ..
+            } = account.find(session).await?;
             let request = DeleteServiceAccountRequest {
                 project_id: project,
                 service_account_id: id,
@@ -166,7 +179,12 @@ async fn accounts(
     listed.await
 }
 
-fn list(session: &Session, listed: Answer<ListServiceAccountsResponse>, selected: &Selected) {
+fn list(
+    session: &Session,
+    listed: Answer<ListServiceAccountsResponse>,
+    flag: &str,
+    selected: &Selected,
+) {
     if session.json() {
         print_json(&listed.json);
         return;
@@ -177,7 +195,7 @@ fn list(session: &Session, listed: Answer<ListServiceAccountsResponse>, selected
         return;
     }
     if found.is_empty() {
-        say!("No service accounts yet. Create one: gpuaas service-account create SLUG");
+        say!("No service accounts yet. Create one: gpuaas service-account create SLUG{flag}");
         return;
     }
     let rows = found.into_iter().map(|one| {

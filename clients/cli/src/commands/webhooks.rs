@@ -11,6 +11,7 @@ use gpuaas_proto::json::Enumeration as _;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
+use super::event_types::{self, EventType};
 use super::launch::parse_length;
 use super::select::{Selected, SelectedOf};
 use super::whose::{Whose, about};
@@ -18,33 +19,6 @@ use crate::api::Answer;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, span_of, time, word};
 use crate::session::{Session, done, shown_once};
-
-/// The types of the event reference, and all of them.
-const EVENT_TYPES: [&str; 23] = [
-    "*",
-    "allocation.requested",
-    "allocation.reserved",
-    "allocation.provisioning",
-    "allocation.active",
-    "allocation.releasing",
-    "allocation.released",
-    "allocation.failed",
-    "allocation.stopping",
-    "allocation.stopped",
-    "allocation.starting",
-    "allocation.running",
-    "allocation.rebooting",
-    "allocation.rescuing",
-    "allocation.rescued",
-    "allocation.unrescuing",
-    "allocation.updated",
-    "allocation.host_lost",
-    "allocation.host_found",
-    "allocation.device_drift",
-    "allocation.device_drift_ended",
-    "allocation.stopped_by_operator",
-    "allocation.released_by_operator",
-];
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
@@ -60,7 +34,7 @@ pub enum Command {
         /// URL of the endpoint; begins with https://.
         url: String,
         /// Event type, repeatable; "*" for all [default: all].
-        #[arg(long = "event", value_name = "TYPE", value_parser = EVENT_TYPES)]
+        #[arg(long = "event", value_name = "TYPE", value_parser = EventType)]
         events: Vec<String>,
         /// What it is for.
         #[arg(long, default_value = "")]
@@ -78,7 +52,7 @@ pub enum Command {
         #[arg(long)]
         url: Option<String>,
         /// Event type, repeatable; "*" for all.
-        #[arg(long = "event", value_name = "TYPE", value_parser = EVENT_TYPES)]
+        #[arg(long = "event", value_name = "TYPE", value_parser = EventType)]
         events: Vec<String>,
         /// What it is for.
         #[arg(long)]
@@ -158,11 +132,12 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
                 CreateProjectWebhookRequest
                     | CreateOrganisationWebhookRequest {
                         url,
-                        event_types: events,
+                        event_types: events.clone(),
                         description,
                     },
-                |request| session.api.apply(&request, &session.key).await?
+                |request| session.api.apply(&request, &session.key).await
             );
+            let answer = answer.map_err(|failure| event_types::nearest(failure, &events))?;
             secret(session, &answer)?;
         }
         Command::Show(one) => {
@@ -182,11 +157,12 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             let request = UpdateWebhookRequest {
                 webhook_id: webhook.webhook,
                 url,
-                event_types: events,
+                event_types: events.clone(),
                 description,
                 ..UpdateWebhookRequest::default()
             };
-            update(session, request, "is changed").await?;
+            let updated = update(session, request, "is changed").await;
+            updated.map_err(|failure| event_types::nearest(failure, &events))?;
         }
         Command::Disable(one) => switch(session, one, true, "is disabled").await?,
         Command::Enable(one) => switch(session, one, false, "is enabled").await?,

@@ -12,6 +12,12 @@ pub struct Of {
 }
 
 impl Of {
+    /// The flag as it was given, for commands that are advised after one that had it.
+    pub fn flag(&self) -> String {
+        let project = self.project.as_ref();
+        project.map_or_else(String::new, |project| format!(" --project {project}"))
+    }
+
     /// Its id; without the flag the only project of the caller.
     ///
     /// # Errors

@@ -111,6 +111,11 @@ fn an_api_key_is_printed_once_and_alone() {
         assert!(ran.err.contains(&advice), "{ran:?}");
         assert!(!ran.err.contains("idempotency"), "{ran:?}");
     }
+    // what is advised works as it is shown, where the project was given by a flag
+    let elsewhere = ["--project", "vision"];
+    let ran = world.run(&[&create[..], &elsewhere].concat());
+    let advice = format!("gpuaas api-key rotate ci {API_KEY} --project vision\n");
+    assert!(ran.err.contains(&advice), "{ran:?}");
     assert_eq!(last(&world).2, json!({ "scopes": ["read", "write"] }));
     world.on("POST", &keys(), [(200, made)]);
     // a script keeps the key as it is, since nobody sees it again
@@ -213,9 +218,28 @@ fn api_keys_are_listed_with_last_use_rotated_and_disabled_by_name() {
     world.get(&keys(), json!({ "api_keys": [] }));
     let ran = world.run(&["api-key", "list", "ci"]).ok();
     assert!(
-        ran.out.contains("gpuaas api-key create ci --scope read"),
+        ran.out.contains("gpuaas api-key create ci --scope read\n"),
         "{ran:?}"
     );
+    let elsewhere = ["--project", "vision"];
+    for (command, advice) in [
+        (
+            &["api-key", "list", "ci"][..],
+            "gpuaas api-key create ci --scope read --project vision",
+        ),
+        (
+            &["api-key", "disable", "ci", "nothing"],
+            "gpuaas api-key list ci --project vision",
+        ),
+        (
+            &["api-key", "list", "nobody"],
+            "gpuaas service-account list --project vision",
+        ),
+    ] {
+        let ran = world.run(&[command, &elsewhere].concat());
+        let all = format!("{}{}", ran.out, ran.err);
+        assert!(all.contains(advice), "{advice}: {ran:?}");
+    }
 }
 
 #[test]

@@ -244,6 +244,26 @@ fn what_proves_nothing_is_not_called_sound() {
             "{text}: {ran:?}"
         );
     }
+    // no chain, or another one than the asked, and a chain that is there beside it
+    let begin = json!({ "source": "edge", "start": start() }).to_string();
+    for (text, source, finding) in [
+        ("", None, "no chain was read, which proves nothing"),
+        ("", Some("edge"), "edge: the chain is missing"),
+        (&*begin, Some("billing"), "billing: the chain is missing"),
+        (&*begin, Some("edge"), ""),
+    ] {
+        std::fs::write(&file, text).expect("write");
+        let verify = ["admin", "audit", "verify", file.to_str().expect("text")];
+        let source = source.map_or(Vec::new(), |source| vec!["--source", source]);
+        let ran = world.run(&[&verify[..], &source].concat());
+        let is_sound = ran.out.contains("All chains are intact.");
+        assert_eq!(
+            (ran.code == 0, is_sound),
+            (finding.is_empty(), finding.is_empty()),
+            "{text} {source:?}: {ran:?}"
+        );
+        assert!(ran.err.contains(finding), "{finding}: {ran:?}");
+    }
     let ran = world.run(&["admin", "audit", "verify", "--expect", "edge:x:y"]);
     assert!(
         ran.code == 2 && ran.err.contains("SOURCE:POSITION:DIGEST"),

@@ -164,3 +164,56 @@ fn histories_are_tables() {
         .out;
     assert!(shown.contains("generation 4"), "{shown}");
 }
+
+/// More than a page, of each list.
+#[test]
+fn histories_and_ports_are_read_to_their_end() {
+    let world = World::new();
+    let nodes = format!("/api/v1/admin/nodes/{NODE}");
+    let state =
+        |state: &str| json!({ "time": "2026-01-31T13:00:00Z", "state": state, "kind": state });
+    let bucket = |sku: &str| json!({ "start_time": "2026-01-31T13:00:00Z", "region_code": "eu", "sku": sku, "gpus": 8 });
+    let port = |port: u32| json!({ "id": "m", "config": { "vm_port": port, "protocol": "tcp" }, "status": { "external_port": port } });
+    for (command, path, items, [first, second], shown) in [
+        (
+            &["admin", "node", "history", NODE][..],
+            format!("{nodes}/history"),
+            "entries",
+            [state("cordoned"), state("ready")],
+            ["cordoned", "ready"],
+        ),
+        (
+            &["admin", "slot", "history", NODE, SLOT],
+            format!("{nodes}/resource-slots/{SLOT}/history"),
+            "entries",
+            [state("claimed"), state("released")],
+            ["claimed", "released"],
+        ),
+        (
+            &["admin", "capacity"],
+            "/api/v1/admin/capacity:history".to_owned(),
+            "buckets",
+            [bucket("h200"), bucket("b200")],
+            ["h200", "b200"],
+        ),
+        (
+            &["ingress", "list", RECORD],
+            format!("/api/v1/allocations/{RECORD}/ingress-mappings"),
+            "ingress_mappings",
+            [port(8443), port(9443)],
+            ["8443", "9443"],
+        ),
+    ] {
+        let pages = [
+            (200, json!({ items: [first], "next_page_token": "more" })),
+            (200, json!({ items: [second] })),
+        ];
+        world.on("GET", &path, pages);
+        let ran = world.run(command).ok();
+        for part in shown {
+            assert!(ran.out.contains(part), "{part}: {ran:?}");
+        }
+        let last = world.seen().pop().expect("read");
+        assert!(last.target.contains("page_token=more"), "{last:?}");
+    }
+}

@@ -15,7 +15,7 @@ fn reservation(state: &str) -> Value {
             "unused_since": "2026-01-31T13:00:00Z", "released_gpus": 1,
             "reason": "1 GPU was unused for 30 minutes and was released.",
             "launches": [{ "gpu_count": 1, "fits": 1 }, { "gpu_count": 2, "fits": 0 }] },
-        "metadata": { "created_by": "user:root" } })
+        "metadata": { "created_by": "operator" } })
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Webhooks: made, changed, watched; a secret is alone on standard output, once.
 use serde_json::{Value, json};
 
-use crate::support::World;
+use crate::support::{World, error};
 
 const PROJECT: &str = "01930000-0007-7000-8000-000000000007";
 const WEBHOOK: &str = "01930000-0005-7000-8000-000000000005";
@@ -103,4 +103,37 @@ fn webhooks_and_deliveries_are_listed_and_delivered_again() {
         .run(&["webhook", "update", WEBHOOK, "--event", "*"])
         .ok();
     assert_eq!(last(&world).2, json!({ "event_types": ["*"] }));
+}
+
+/// A newer platform has types that this program does not know; of those that there are not, it suggests the nearest.
+#[test]
+fn the_platform_decides_which_events_there_are() {
+    let world = world();
+    let collection = format!("/api/v1/projects/{PROJECT}/webhooks");
+    let one = format!("/api/v1/webhooks/{WEBHOOK}");
+    let made = json!({ "id": WEBHOOK, "secret": "whsec_eA==" });
+    world.on("POST", &collection, [(200, made)]);
+    let create = ["webhook", "create", "https://hooks.example.com/"];
+    let newer = ["--event", "allocation.active", "--event", "volume.attached"];
+    world.run(&[&create[..], &newer].concat()).ok();
+    let types = json!(["allocation.active", "volume.attached"]);
+    assert_eq!(last(&world).2["event_types"], types);
+
+    let rule = "must be one of allocation.active, volume.attached";
+    let message = format!("event_types[1]: {rule}");
+    let refused = error(400, "FIELD_INVALID", &message, &[("event_types[1]", rule)]);
+    world.on("POST", &collection, [(400, refused.clone())]);
+    world.on("PATCH", &one, [(400, refused)]);
+    let update = ["webhook", "update", WEBHOOK];
+    for command in [&create[..], &update] {
+        for (typed, near) in [("allocation.actve", true), ("volume.atached", false)] {
+            let events = ["--event", "allocation.active", "--event", typed];
+            let ran = world.run(&[command, &events].concat());
+            assert!(ran.code == 2 && ran.err.contains(rule), "{ran:?}");
+            let suggests = ran.err.contains("Did you mean allocation.active?");
+            assert_eq!(suggests, near, "{ran:?}");
+        }
+    }
+    let help = world.run(&["webhook", "create", "--help"]).ok();
+    assert!(help.out.contains("allocation.device_drift"), "{help:?}");
 }

@@ -1,5 +1,5 @@
 // What all dialogs have in common.
-import { decide } from "../accessible.mjs";
+import { accessible, decide, findings } from "../accessible.mjs";
 import { reservationId } from "./fleet.mjs";
 import { ago, ahead, projects } from "./world.mjs";
 
@@ -83,6 +83,17 @@ export async function dialogs({ assert, page, test, look, go, signIn }) {
     await dialog.waitFor({ state: "detached" });
     assert.deepEqual(sent, [{ reason: "" }]);
     await page.unroute(`**/capacity-reservations/${reservationId}*`);
+  });
+
+  await test("what axe calls minor is found, too", async () => {
+    await go("/keys", "SSH keys");
+    await page.evaluate(() => document.querySelector("main").insertAdjacentHTML("beforeend", '<div id="minor"><table><thead><tr><th></th></tr></thead><tbody><tr><td>x</td></tr></tbody></table></div>'));
+    const before = findings.length;
+    await accessible(page, "a table with a header that says nothing");
+    const found = findings.splice(before);
+    await page.evaluate(() => document.querySelector("#minor").remove());
+    assert.equal(found.length, 1, found.join("\n"));
+    assert.match(found[0], /empty-table-header/);
   });
 
   await test("what axe left open of an element that is gone stays open", async () => {

@@ -358,6 +358,9 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     const all = table("Terminals");
     await all.getByText("user:alice").first().waitFor();
     await all.getByText("SSH tunnel").waitFor();
+    // what was opened is named, and leads there
+    await all.getByRole("link", { name: "train-large" }).first().waitFor();
+    await all.getByRole("link", { name: "vision" }).first().waitFor();
     await look("terminals");
     await page.getByLabel("State", { exact: true }).selectOption("open");
     await page.getByText("1 terminal", { exact: true }).waitFor();
@@ -380,8 +383,11 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     await end.getByRole("button", { name: "End", exact: true }).click();
     await all.getByText("left open over the weekend").waitFor();
     await all.getByText("Ending").waitFor();
-    await all.getByRole("link", { name: allocationId(1).slice(-8) }).first().click();
+    await all.getByRole("link", { name: "train-large" }).first().click();
     await page.getByRole("heading", { level: 1, name: "train-large" }).waitFor();
+    await page.goBack();
+    await all.getByRole("link", { name: "vision" }).first().click();
+    await page.getByRole("heading", { level: 1, name: "vision" }).waitFor();
   });
 
   await test("administrators set which issuer the people of an organisation have", async () => {

@@ -2,6 +2,7 @@
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useSession } from "../session/session";
 import { client, unwrap } from "./client";
+import { WHOLE, everyPage } from "./pages";
 import type { Priority, Reservation, ReservationConfig } from "./types";
 
 const CALM_MS = 2000;
@@ -93,9 +94,14 @@ export function useCapacityHistory(length: number) {
     queryKey: ["capacity-history", length],
     queryFn: async () => {
       const now = Date.now();
-      const query = { start_time: new Date(now - length).toISOString(), end_time: new Date(now).toISOString() };
-      const { buckets = [], bucket_seconds } = await unwrap(client.GET("/api/v1/admin/capacity:history", { params: { query } }));
-      return { buckets, step: Number(bucket_seconds ?? 60) * 1000, from: now - length, to: now };
+      const period = { start_time: new Date(now - length).toISOString(), end_time: new Date(now).toISOString() };
+      let step = 0;
+      const buckets = await everyPage(async (page_token) => {
+        const { buckets: items = [], bucket_seconds, next_page_token: next } = await unwrap(client.GET("/api/v1/admin/capacity:history", { params: { query: { ...period, page_size: WHOLE, page_token } } }));
+        step = Number(bucket_seconds ?? 60) * 1000;
+        return { items, next };
+      });
+      return { buckets, step, from: now - length, to: now };
     },
     refetchInterval: MINUTE_MS,
   });

@@ -2,6 +2,7 @@
 import type { components } from "@gpuaas/sdk";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { client, unwrap } from "./client";
+import { WHOLE, everyPage } from "./pages";
 
 export type IngressMapping = components["schemas"]["allocation.IngressMapping"];
 export type IngressMappingConfig = components["schemas"]["allocation.IngressMappingConfig"];
@@ -23,7 +24,7 @@ export function useIngressMappings(allocation_id: string, wanted: boolean) {
     enabled: wanted,
     refetchInterval: ({ state }) => (state.data?.some(isOnItsWay) ? SOON_MS : LATER_MS),
     queryFn: () =>
-      unwrap(client.GET("/api/v1/allocations/{allocation_id}/ingress-mappings", { params: { path: { allocation_id } } })).then(({ ingress_mappings = [] }) => ingress_mappings),
+      everyPage((page_token) => unwrap(client.GET("/api/v1/allocations/{allocation_id}/ingress-mappings", { params: { path: { allocation_id }, query: { page_size: WHOLE, page_token } } })).then(({ ingress_mappings: items = [], next_page_token: next }) => ({ items, next }))),
   });
 }
 

@@ -234,9 +234,7 @@ export function useNodeImages(node_id: string) {
   return useQuery({
     queryKey: ["node-images", node_id],
     queryFn: () =>
-      unwrap(client.GET("/api/v1/admin/nodes/{node_id}/image-cache", { params: { path: { node_id } } })).then(
-        (page) => page.images ?? [],
-      ),
+      everyPage((page_token) => unwrap(client.GET("/api/v1/admin/nodes/{node_id}/image-cache", { params: { path: { node_id }, query: { page_size: WHOLE, page_token } } })).then(({ images: items = [], next_page_token: next }) => ({ items, next }))),
     refetchInterval: SLOW_MS,
   });
 }

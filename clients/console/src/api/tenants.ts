@@ -1,6 +1,7 @@
 /** Allocations of all projects, as operators see and change them. */
 import type { components } from "@gpuaas/sdk";
-import { type QueryClient, useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
+import { type QueryClient, useInfiniteQuery, useMutation, useQueries, useQueryClient } from "@tanstack/react-query";
+import { nameOf } from "../lib/allocation-name";
 import { client, unwrap } from "./client";
 import { usePages } from "./pages";
 import type { AllocationState } from "./types";
@@ -18,6 +19,7 @@ export interface TenantFilter {
 
 const PAGE = 100;
 const CALM_MS = 5000;
+const NAMES_MS = 60_000;
 
 /** The newest first, page by page. */
 export function useTenantAllocations({ state, filter, ...rest }: TenantFilter) {
@@ -38,6 +40,28 @@ export function useTerminalSessions(allocation_id: string, filter: string) {
     (page_token) => unwrap(client.GET("/api/v1/admin/terminal-sessions", { params: { query: { page_size: PAGE, page_token, ...(allocation_id && { allocation_id }), ...(filter && { filter }) } } })).then(({ sessions: items = [], next_page_token: next }) => ({ items, next })),
     { refetchInterval: CALM_MS },
   );
+}
+
+/** Ids that one filter names: no longer than the API takes. */
+const NAMED_AT_ONCE = 20;
+
+/** Filters for the allocations of these ids, each once. */
+export function idFilters(ids: string[]): string[] {
+  const each = [...new Set(ids)].map((id) => `id = ${id}`);
+  return Array.from({ length: Math.ceil(each.length / NAMED_AT_ONCE) }, (_, at) => each.slice(at * NAMED_AT_ONCE, (at + 1) * NAMED_AT_ONCE).join(" OR "));
+}
+
+/** What these allocations of all projects are called, ended ones too; without those that are not loaded yet. */
+export function useAllocationNames(ids: string[]): Map<string, string> {
+  const found = useQueries({
+    queries: idFilters(ids).map((filter) => ({
+      queryKey: ["tenant-allocations", "names", filter],
+      queryFn: () => unwrap(client.GET("/api/v1/admin/allocations", { params: { query: { filter, include_ended: true, page_size: NAMED_AT_ONCE } } })).then(({ allocations = [] }) => allocations),
+      // a name hardly changes, and another page asks for it anew
+      staleTime: NAMES_MS,
+    })),
+  });
+  return new Map(found.flatMap(({ data = [] }) => data.map(({ allocation = {} }) => [allocation.id ?? "", nameOf(allocation)] as const)));
 }
 
 /** Ends a terminal of anybody. */

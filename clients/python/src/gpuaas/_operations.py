@@ -2473,6 +2473,8 @@ class Operations(Caller):
         start_time: datetime | None = None,
         end_time: datetime | None = None,
         bucket_seconds: int | None = None,
+        page_size: int | None = None,
+        page_token: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListCapacityHistoryResponse:
@@ -2487,10 +2489,38 @@ class Operations(Caller):
         end_time: Until this time, exclusive; absent: now.
         bucket_seconds: Length of a bucket in seconds, a multiple of 60 that gives at most 1500 buckets; 0: about
         288 buckets.
+        page_size: Default 500, at most 500.
+        page_token: It keeps the period of the first page, also where the request leaves its end to be now.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_CAPACITY_HISTORY, {}, {"region_code": region_code, "sku": sku, "start_time": start_time, "end_time": end_time, "bucket_seconds": bucket_seconds, "read_mask": read_mask}, None, None, timeout)
+        return self._call(t.LIST_CAPACITY_HISTORY, {}, {"region_code": region_code, "sku": sku, "start_time": start_time, "end_time": end_time, "bucket_seconds": bucket_seconds, "page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
+
+    def iter_capacity_history(
+        self,
+        *,
+        region_code: str | None = None,
+        sku: str | None = None,
+        start_time: datetime | None = None,
+        end_time: datetime | None = None,
+        bucket_seconds: int | None = None,
+        page_size: int | None = None,
+        read_mask: str | None = None,
+        timeout: float | None = None,
+    ) -> Iterator[m.CapacityBucket]:
+        """The items of all pages of `list_capacity_history`.
+
+        region_code: One region; empty: all.
+        sku: One SKU; empty: all.
+        start_time: From the minute of this time on; absent: 24 hours before the end.
+        end_time: Until this time, exclusive; absent: now.
+        bucket_seconds: Length of a bucket in seconds, a multiple of 60 that gives at most 1500 buckets; 0: about
+        288 buckets.
+        page_size: Default 500, at most 500.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
+        """
+        return self._pages(t.LIST_CAPACITY_HISTORY, {}, {"region_code": region_code, "sku": sku, "start_time": start_time, "end_time": end_time, "bucket_seconds": bucket_seconds, "page_size": page_size, "read_mask": read_mask}, "buckets", timeout)
 
     def list_capacity_reservations(
         self,
@@ -2685,6 +2715,7 @@ class Operations(Caller):
         page_size: int | None = None,
         filter: str | None = None,
         order_by: str | None = None,
+        page_token: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListHostReportsResponse:
@@ -2702,7 +2733,30 @@ class Operations(Caller):
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_HOST_REPORTS, {"node_id": node_id}, {"page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
+        return self._call(t.LIST_HOST_REPORTS, {"node_id": node_id}, {"page_size": page_size, "filter": filter, "order_by": order_by, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
+
+    def iter_host_reports(
+        self,
+        node_id: str,
+        *,
+        page_size: int | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
+        read_mask: str | None = None,
+        timeout: float | None = None,
+    ) -> Iterator[m.AttachedHostReport]:
+        """The items of all pages of `list_host_reports`.
+
+        page_size: Default 1, the first of the order; at most 10, which are all that a node has.
+        filter: Only those that it is true of, for example `failed_checks > 0 AND attach_time > 2027-01-01`. See
+        "Filters and orders" of the guide for integrators. Fields: id, kind, agent_version, time, failed_checks,
+        blocked, principal, attach_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `time`; default
+        `attach_time desc`. Fields: kind, agent_version, time, failed_checks, principal, attach_time.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
+        """
+        return self._pages(t.LIST_HOST_REPORTS, {"node_id": node_id}, {"page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "reports", timeout)
 
     def list_images(
         self,
@@ -2759,6 +2813,8 @@ class Operations(Caller):
         *,
         filter: str | None = None,
         order_by: str | None = None,
+        page_size: int | None = None,
+        page_token: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListIngressMappingsResponse:
@@ -2771,10 +2827,34 @@ class Operations(Caller):
         failure, creator, expire_time, create_time, update_time.
         order_by: Fields with commas between them, each with ` desc` after it or not, for example `vm_port`; default
         oldest first. Fields: protocol, vm_port, external_port, state, creator, create_time, update_time.
+        page_size: Default 50, at most 500.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_INGRESS_MAPPINGS, {"allocation_id": allocation_id}, {"filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
+        return self._call(t.LIST_INGRESS_MAPPINGS, {"allocation_id": allocation_id}, {"filter": filter, "order_by": order_by, "page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
+
+    def iter_ingress_mappings(
+        self,
+        allocation_id: str,
+        *,
+        filter: str | None = None,
+        order_by: str | None = None,
+        page_size: int | None = None,
+        read_mask: str | None = None,
+        timeout: float | None = None,
+    ) -> Iterator[m.IngressMapping]:
+        """The items of all pages of `list_ingress_mappings`.
+
+        filter: Only those that it is true of, for example `state = active AND protocol = tcp`. See "Filters and
+        orders" of the guide for integrators. Fields: protocol, vm_port, external_address, external_port, state,
+        failure, creator, expire_time, create_time, update_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `vm_port`; default
+        oldest first. Fields: protocol, vm_port, external_port, state, creator, create_time, update_time.
+        page_size: Default 50, at most 500.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
+        """
+        return self._pages(t.LIST_INGRESS_MAPPINGS, {"allocation_id": allocation_id}, {"filter": filter, "order_by": order_by, "page_size": page_size, "read_mask": read_mask}, "ingress_mappings", timeout)
 
     def list_node_findings(
         self,
@@ -2837,6 +2917,7 @@ class Operations(Caller):
         page_size: int | None = None,
         filter: str | None = None,
         order_by: str | None = None,
+        page_token: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListNodeHistoryResponse:
@@ -2851,12 +2932,35 @@ class Operations(Caller):
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_NODE_HISTORY, {"node_id": node_id}, {"page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
+        return self._call(t.LIST_NODE_HISTORY, {"node_id": node_id}, {"page_size": page_size, "filter": filter, "order_by": order_by, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
+
+    def iter_node_history(
+        self,
+        node_id: str,
+        *,
+        page_size: int | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
+        read_mask: str | None = None,
+        timeout: float | None = None,
+    ) -> Iterator[m.NodeHistoryEntry]:
+        """The items of all pages of `list_node_history`.
+
+        page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `state = broken AND time > 2027-01-01`. See "Filters and
+        orders" of the guide for integrators. Fields: time, state, reason, principal.
+        order_by: `time desc` (default) or `time`.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
+        """
+        return self._pages(t.LIST_NODE_HISTORY, {"node_id": node_id}, {"page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "entries", timeout)
 
     def list_node_image_cache(
         self,
         node_id: str,
         *,
+        page_size: int | None = None,
+        page_token: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListNodeImageCacheResponse:
@@ -2864,10 +2968,27 @@ class Operations(Caller):
 
         All platform roles; action `image.cache_list` on `node`.
 
+        page_size: Default 50, at most 500.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_NODE_IMAGE_CACHE, {"node_id": node_id}, {"read_mask": read_mask}, None, None, timeout)
+        return self._call(t.LIST_NODE_IMAGE_CACHE, {"node_id": node_id}, {"page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
+
+    def iter_node_image_cache(
+        self,
+        node_id: str,
+        *,
+        page_size: int | None = None,
+        read_mask: str | None = None,
+        timeout: float | None = None,
+    ) -> Iterator[m.NodeImage]:
+        """The items of all pages of `list_node_image_cache`.
+
+        page_size: Default 50, at most 500.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
+        """
+        return self._pages(t.LIST_NODE_IMAGE_CACHE, {"node_id": node_id}, {"page_size": page_size, "read_mask": read_mask}, "images", timeout)
 
     def list_node_placements(
         self,
@@ -3662,6 +3783,7 @@ class Operations(Caller):
         page_size: int | None = None,
         filter: str | None = None,
         order_by: str | None = None,
+        page_token: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListResourceSlotHistoryResponse:
@@ -3676,7 +3798,29 @@ class Operations(Caller):
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_RESOURCE_SLOT_HISTORY, {"node_id": node_id, "slot_id": slot_id}, {"page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
+        return self._call(t.LIST_RESOURCE_SLOT_HISTORY, {"node_id": node_id, "slot_id": slot_id}, {"page_size": page_size, "filter": filter, "order_by": order_by, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
+
+    def iter_resource_slot_history(
+        self,
+        node_id: str,
+        slot_id: str,
+        *,
+        page_size: int | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
+        read_mask: str | None = None,
+        timeout: float | None = None,
+    ) -> Iterator[m.SlotHistoryEntry]:
+        """The items of all pages of `list_resource_slot_history`.
+
+        page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `kind = evidence AND generation > 3`. See "Filters and
+        orders" of the guide for integrators. Fields: time, kind, generation, detail, allocation_id, principal.
+        order_by: `time desc` (default) or `time`.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
+        """
+        return self._pages(t.LIST_RESOURCE_SLOT_HISTORY, {"node_id": node_id, "slot_id": slot_id}, {"page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "entries", timeout)
 
     def list_resource_slots(
         self,

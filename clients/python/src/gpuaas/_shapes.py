@@ -762,6 +762,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "ListCapacityHistoryResponse": (
         ("bucket_seconds", "bucket_seconds", "int64"),
         ("buckets", "buckets", "[CapacityBucket]"),
+        ("next_page_token", "next_page_token", "str"),
     ),
     "ListCapacityReservationsResponse": (
         ("reservations", "reservations", "[CapacityReservation]"),
@@ -777,6 +778,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "ListHostReportsResponse": (
         ("reports", "reports", "[AttachedHostReport]"),
+        ("next_page_token", "next_page_token", "str"),
     ),
     "ListImagesResponse": (
         ("images", "images", "[Image]"),
@@ -784,6 +786,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "ListIngressMappingsResponse": (
         ("ingress_mappings", "ingress_mappings", "[IngressMapping]"),
+        ("next_page_token", "next_page_token", "str"),
     ),
     "ListNodeFindingsResponse": (
         ("findings", "findings", "[NodeFinding]"),
@@ -791,9 +794,11 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "ListNodeHistoryResponse": (
         ("entries", "entries", "[NodeHistoryEntry]"),
+        ("next_page_token", "next_page_token", "str"),
     ),
     "ListNodeImageCacheResponse": (
         ("images", "images", "[NodeImage]"),
+        ("next_page_token", "next_page_token", "str"),
     ),
     "ListNodePlacementsResponse": (
         ("nodes", "nodes", "[NodePlacement]"),
@@ -858,6 +863,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "ListResourceSlotHistoryResponse": (
         ("entries", "entries", "[SlotHistoryEntry]"),
+        ("next_page_token", "next_page_token", "str"),
     ),
     "ListResourceSlotsResponse": (
         ("slots", "slots", "[ResourceSlot]"),

@@ -1451,7 +1451,7 @@ class CapacityReservationMetadata:
     end_time: datetime | None = None
     """When it ended or was canceled."""
     created_by: str = ""
-    """Principal that created it."""
+    """Principal that created it; "operator" for an operator, whom the audit trail names."""
     made_by_project: bool = False
     """A member created it, so it counts against the reservation limit and members can cancel it."""
 
@@ -2345,6 +2345,7 @@ class ListCapacityHistoryResponse:
     bucket_seconds: int = 0
     buckets: list[CapacityBucket] = dataclasses.field(default_factory=list)
     """By time, then region, then SKU."""
+    next_page_token: str = ""
 
 
 
@@ -2376,6 +2377,7 @@ class ListHealthEventsResponse:
 class ListHostReportsResponse:
     """ListHostReportsResponse."""
     reports: list[AttachedHostReport] = dataclasses.field(default_factory=list)
+    next_page_token: str = ""
 
 
 
@@ -2391,6 +2393,7 @@ class ListImagesResponse:
 class ListIngressMappingsResponse:
     """ListIngressMappingsResponse."""
     ingress_mappings: list[IngressMapping] = dataclasses.field(default_factory=list)
+    next_page_token: str = ""
 
 
 
@@ -2407,6 +2410,7 @@ class ListNodeFindingsResponse:
 class ListNodeHistoryResponse:
     """ListNodeHistoryResponse."""
     entries: list[NodeHistoryEntry] = dataclasses.field(default_factory=list)
+    next_page_token: str = ""
 
 
 
@@ -2414,6 +2418,8 @@ class ListNodeHistoryResponse:
 class ListNodeImageCacheResponse:
     """ListNodeImageCacheResponse."""
     images: list[NodeImage] = dataclasses.field(default_factory=list)
+    """By image."""
+    next_page_token: str = ""
 
 
 
@@ -2544,6 +2550,7 @@ class ListRegionsResponse:
 class ListResourceSlotHistoryResponse:
     """ListResourceSlotHistoryResponse."""
     entries: list[SlotHistoryEntry] = dataclasses.field(default_factory=list)
+    next_page_token: str = ""
 
 
 

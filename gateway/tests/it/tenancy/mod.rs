@@ -2,6 +2,7 @@
 mod closing;
 mod consent;
 mod grants;
+mod guardrail_names;
 mod guardrails;
 mod invitations;
 mod launches;

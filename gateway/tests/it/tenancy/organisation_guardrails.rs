@@ -17,7 +17,7 @@ const VM: Uuid = Uuid::from_u128(0x81);
 
 /// An organisation of olga, with mona as its member; in its project paula is an owner and vera a viewer. The other owner has an
 /// organisation of her own.
-async fn start() -> (World, String) {
+pub(super) async fn start() -> (World, String) {
     let world = World::start_with(|config, _| config.terminal.access_seconds = 0.1).await;
     world
         .users(&["olga", "mona", "paula", "vera", "other"])
@@ -429,14 +429,14 @@ async fn guardrails_are_changed_by_owners_and_read_by_whom_they_bind() {
     );
     assert_eq!(world.recorded("organisation_guardrails.update").await, 0);
 
-    let first = json!({ "etag": "0", "serial_logs_disabled": true, "allowed_skus": { "names": ["b", "a"] } });
+    let first = json!({ "etag": "0", "serial_logs_disabled": true, "allowed_skus": { "names": ["small", "large"] } });
     let key = Uuid::now_v7().to_string();
     for _ in 0..2 {
         let (status, body) = world
             .send_as("olga", Method::PATCH, &guardrails, first.clone(), &key)
             .await;
         assert_eq!((status, &body["etag"]), (200, &json!("1")), "{body}");
-        assert_eq!(body["allowed_skus"], json!(["a", "b"]), "{body}");
+        assert_eq!(body["allowed_skus"], json!(["large", "small"]), "{body}");
     }
     let (status, refused) = world
         .send("olga", Method::PATCH, &guardrails, first.clone())

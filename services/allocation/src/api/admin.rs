@@ -271,7 +271,8 @@ impl AllocationAdminService for AdminApi {
     ) -> Result<Response<pb::RepairPartitionResponse>, Status> {
         let caller = Caller::of(&request)?;
         let request = request.into_inner();
-        let mut repaired = partition_repair::deactivate_unowned(&self.deps, &caller, &request).await;
+        let mut repaired =
+            partition_repair::deactivate_unowned(&self.deps, &caller, &request).await;
         if repaired.as_ref().is_err_and(worth_repeating) {
             repaired = partition_repair::deactivate_unowned(&self.deps, &caller, &request).await;
         }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use gpuaas_common::idempotency::{self, Lookup};
 use gpuaas_common::identity::Caller;
-use gpuaas_common::select::Selection;
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::time::from_proto_time;
-use gpuaas_common::{Error, audit, id};
+use gpuaas_common::{Error, audit, id, page};
 use gpuaas_placement::Scope;
 use gpuaas_placement::ingress::{self, Mapping, New};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
@@ -96,9 +96,16 @@ impl IngressApi {
         let allocation_id = id::parse("allocation_id", &request.allocation_id)?;
         let mut conn = self.deps.pool.acquire().await?;
         owned(&mut conn, caller, allocation_id).await?;
-        let mappings = ingress::list(&mut conn, allocation_id, &selection).await?;
+        let wanted = Wanted {
+            page_token: &request.page_token,
+            size: page::page_size(request.page_size)?,
+            query: &[&request.allocation_id],
+        };
+        let (mappings, next_page_token) =
+            ingress::list(&mut conn, allocation_id, &selection, wanted).await?;
         Ok(pb::ListIngressMappingsResponse {
             ingress_mappings: mappings.into_iter().map(message).collect(),
+            next_page_token,
         })
     }
 

@@ -76,7 +76,7 @@ async fn unowned(
 ) -> Result<Option<pb::NodeDifference>, Error> {
     let (_, ledger, held) = compare_all(deps, node_id).await?;
     let observed = partition_id.to_string();
-    Ok(differences(&ledger, &held).into_iter().find(|one| {
-        one.repair() == pb::ComparisonRepair::Partition && one.observed == observed
-    }))
+    Ok(differences(&ledger, &held)
+        .into_iter()
+        .find(|one| one.repair() == pb::ComparisonRepair::Partition && one.observed == observed))
 }

@@ -82,11 +82,28 @@ impl<'a> Ingress<'a> {
                 allocation_id: id.to_string(),
                 filter: filter.into(),
                 order_by: order_by.into(),
+                ..Default::default()
             };
             let request = self.platform.user(request, None);
             let listed = self.client.clone().list_ingress_mappings(request).await;
             listed.map(|listed| listed.into_inner().ingress_mappings)
         };
+        let page = async |page_token: String| {
+            let request = pb::ListIngressMappingsRequest {
+                allocation_id: id.to_string(),
+                page_size: 1,
+                page_token,
+                ..Default::default()
+            };
+            let request = self.platform.user(request, None);
+            let listed = self.client.clone().list_ingress_mappings(request).await;
+            let page = listed.expect("a page").into_inner();
+            let found = page.ingress_mappings.into_iter().map(|one| one.id);
+            (found.collect::<Vec<_>>(), page.next_page_token)
+        };
+        let (first, next) = page(String::new()).await;
+        assert_eq!(first, [tcp]);
+        assert_eq!(page(next).await, (vec![udp.to_owned()], String::new()));
         let cases: [(&str, &str, &[&str]); 5] = [
             ("", "", &[tcp, udp]),
             ("", "protocol desc, vm_port", &[udp, tcp]),

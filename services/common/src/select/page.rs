@@ -59,9 +59,56 @@ impl Selection {
     where
         T: for<'r> FromRow<'r, PgRow>,
     {
-        let texts = self.texts();
-        let parts: Vec<&str> = wanted.query.iter().chain(&texts).copied().collect();
-        let after = page::decode::<Vec<Json>>(wanted.page_token, &parts)?;
+        let (rows, more) = self.rows(conn, statement, wanted).await?;
+        let token = match rows.last() {
+            Some(last) if more => self.token_after(last, wanted)?,
+            _ => String::new(),
+        };
+        let rows = rows.iter().map(T::from_row).collect::<sqlx::Result<_>>()?;
+        Ok((rows, token))
+    }
+
+    /// The rows of a page, each with the token of the page after it, and whether there is more: for a list that is merged with
+    /// another one, and may end after any row of the page.
+    ///
+    /// # Errors
+    /// Those of [`Self::page`].
+    pub async fn page_with_tokens<T>(
+        &self,
+        conn: &mut PgConnection,
+        statement: Statement,
+        wanted: Wanted<'_>,
+    ) -> Result<(Vec<(T, String)>, bool)>
+    where
+        T: for<'r> FromRow<'r, PgRow>,
+    {
+        let (rows, more) = self.rows(conn, statement, wanted).await?;
+        let rows = rows
+            .iter()
+            .map(|row| Ok((T::from_row(row)?, self.token_after(row, wanted)?)))
+            .collect::<Result<_>>()?;
+        Ok((rows, more))
+    }
+
+    /// What a token has to belong to.
+    fn parts<'a>(&'a self, wanted: Wanted<'a>) -> Vec<&'a str> {
+        let query = wanted.query.iter().copied();
+        query.chain(self.texts()).collect()
+    }
+
+    fn token_after(&self, row: &PgRow, wanted: Wanted<'_>) -> Result<String> {
+        let position: Json = row.try_get("list_position")?;
+        Ok(page::encode(&position, &self.parts(wanted)))
+    }
+
+    /// The rows of a page, and whether there are more.
+    async fn rows(
+        &self,
+        conn: &mut PgConnection,
+        statement: Statement,
+        wanted: Wanted<'_>,
+    ) -> Result<(Vec<PgRow>, bool)> {
+        let after = page::decode::<Vec<Json>>(wanted.page_token, &self.parts(wanted))?;
         let after = after.map(|values| self.position(&values)).transpose()?;
 
         let mut query =
@@ -85,15 +132,7 @@ impl Selection {
         let size = usize::try_from(wanted.size).unwrap_or(usize::MAX);
         let more = rows.len() > size;
         rows.truncate(size);
-        let token = match rows.last() {
-            Some(last) if more => {
-                let position: Json = last.try_get("list_position")?;
-                page::encode(&position, &parts)
-            }
-            _ => String::new(),
-        };
-        let rows = rows.iter().map(T::from_row).collect::<sqlx::Result<_>>()?;
-        Ok((rows, token))
+        Ok((rows, more))
     }
 
     /// Adds the filter to a statement that ends in its conditions.

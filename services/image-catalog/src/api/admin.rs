@@ -4,8 +4,9 @@
 //! partly H-15: no image is deleted; one that is disabled is not launched any more
 use gpuaas_common::idempotency::{self, Lookup, Scope};
 use gpuaas_common::identity::Caller;
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::time::proto_time;
-use gpuaas_common::{Error, audit, etag, id};
+use gpuaas_common::{Error, audit, etag, id, page};
 use gpuaas_proto::gpuaas::images::v1::image_admin_service_server::ImageAdminService;
 use gpuaas_proto::gpuaas::images::v1::{
     CreateImageRequest, Image, ListImagesRequest, ListImagesResponse, ListNodeImageCacheRequest,
@@ -56,10 +57,16 @@ impl ImageAdminService for Api {
         request: Request<ListNodeImageCacheRequest>,
     ) -> Result<Response<ListNodeImageCacheResponse>, tonic::Status> {
         Caller::of(&request)?;
-        let node_id = id::parse("node_id", &request.get_ref().node_id)?;
-        let rows = cache::list(&self.pool, node_id)
-            .await
-            .map_err(Error::from)?;
+        let request = request.get_ref();
+        let node_id = id::parse("node_id", &request.node_id)?;
+        let selection = Selection::parse(&cache::IMAGES, "", "")?;
+        let wanted = Wanted {
+            page_token: &request.page_token,
+            size: page::page_size(request.page_size)?,
+            query: &[&request.node_id],
+        };
+        let mut conn = self.pool.acquire().await.map_err(Error::from)?;
+        let (rows, next_page_token) = cache::list(&mut conn, node_id, &selection, wanted).await?;
         let images = rows
             .into_iter()
             .map(|row| NodeImage {
@@ -70,7 +77,10 @@ impl ImageAdminService for Api {
                 verified_time: row.verified_at.map(|at| proto_time(at.to_jiff())),
             })
             .collect();
-        Ok(Response::new(ListNodeImageCacheResponse { images }))
+        Ok(Response::new(ListNodeImageCacheResponse {
+            images,
+            next_page_token,
+        }))
     }
 }
 

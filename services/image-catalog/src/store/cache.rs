@@ -1,8 +1,9 @@
 //! Rows of `node_image_cache` (E-03, E-04).
 use jiff_sqlx::Timestamp;
-use sqlx::{FromRow, PgExecutor};
+use sqlx::{FromRow, PgConnection, PgExecutor};
 use uuid::Uuid;
 
+use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use gpuaas_common::value::Digest;
 use gpuaas_common::value::ImageSlug;
 
@@ -53,16 +54,26 @@ pub async fn report(
     .await
 }
 
-/// What a node holds, by slug.
+/// The order of a node's images: that of their slugs.
+pub static IMAGES: Catalog = Catalog {
+    fields: &[],
+    key: Field::new("image_slug", Kind::Text, "listed.image_slug"),
+    order: "",
+};
+
+/// A page of what a node holds, and the token of the next one.
 ///
 /// # Errors
-/// Database errors.
-pub async fn list(executor: impl PgExecutor<'_>, node_id: Uuid) -> sqlx::Result<Vec<Cached>> {
-    sqlx::query_as(
-        "SELECT node_id, image_slug, status, digest_sha256, verified_at
-         FROM node_image_cache WHERE node_id = $1 ORDER BY image_slug LIMIT 1000",
-    )
-    .bind(node_id)
-    .fetch_all(executor)
-    .await
+/// `PAGE_TOKEN_INVALID`; database errors.
+pub async fn list(
+    conn: &mut PgConnection,
+    node_id: Uuid,
+    selection: &Selection,
+    wanted: Wanted<'_>,
+) -> gpuaas_common::Result<(Vec<Cached>, String)> {
+    let statement = Statement::new(&[
+        "SELECT node_id, image_slug, status, digest_sha256, verified_at FROM node_image_cache WHERE node_id = $1",
+    ])
+    .bind(node_id);
+    selection.page(conn, statement, wanted).await
 }

@@ -241,6 +241,7 @@ async fn e_05_e_06_only_the_right_digest_is_recorded_as_verified() {
     let cached = async || {
         let request = ListNodeImageCacheRequest {
             node_id: node.to_string(),
+            ..ListNodeImageCacheRequest::default()
         };
         let answer = world
             .api
@@ -276,6 +277,33 @@ async fn e_05_e_06_only_the_right_digest_is_recorded_as_verified() {
         cached().await,
         [("absent".to_owned(), wrong.clone(), false)]
     );
+
+    world
+        .create("k2", world.request("lab-nano", &world.uri("lab-mini:v1")))
+        .await
+        .expect("created");
+    report("lab-nano", &wrong).await.expect("recorded");
+    let (mut found, mut page_token) = (Vec::new(), String::new());
+    loop {
+        let request = ListNodeImageCacheRequest {
+            node_id: node.to_string(),
+            page_size: 1,
+            page_token,
+        };
+        let page = world
+            .api
+            .list_node_image_cache(as_admin("", request))
+            .await
+            .expect("a page")
+            .into_inner();
+        assert_eq!(page.images.len(), 1);
+        found.extend(page.images.into_iter().map(|image| image.image_slug));
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(found, ["lab-mini", "lab-nano"]);
 
     assert_eq!(
         report("nope", &right).await.expect_err("unknown").reason(),

@@ -2,8 +2,8 @@
 use std::collections::BTreeMap;
 
 use gpuaas_common::error::{Error, Result};
-use gpuaas_common::select::Selection;
-use gpuaas_common::{audit, id};
+use gpuaas_common::select::{Selection, Wanted};
+use gpuaas_common::{audit, id, page};
 use gpuaas_proto::gpuaas::inventory::v1 as api;
 use jiff::Timestamp;
 use prost::Message as _;
@@ -70,10 +70,9 @@ impl Nodes {
         request: &api::ListHostReportsRequest,
     ) -> Result<api::ListHostReportsResponse> {
         let node_id = id::parse("node_id", &request.node_id)?;
-        let limit = match i64::from(request.page_size) {
+        let size = match request.page_size {
             0 => 1,
-            size @ 1..=KEPT => size,
-            _ => return Err(Error::invalid("page_size", format!("must be 1 to {KEPT}"))),
+            size => page::page_size(size)?.min(KEPT),
         };
         let selection =
             Selection::parse(&host_reports::REPORTS, &request.filter, &request.order_by)?;
@@ -82,12 +81,19 @@ impl Nodes {
         let rows = host_reports::of_node(&mut conn, node_id).await?;
         let all = rows.into_iter().map(attached).collect::<Result<Vec<_>>>()?;
         let facts = all.iter().map(host_report::facts).collect();
-        let chosen = host_reports::select(&mut conn, facts, &selection, limit).await?;
+        let wanted = Wanted {
+            page_token: &request.page_token,
+            size,
+            query: &[&request.node_id],
+        };
+        let (chosen, next_page_token) =
+            host_reports::select(&mut conn, facts, &selection, wanted).await?;
         let mut all: BTreeMap<String, _> =
             all.into_iter().map(|one| (one.id.clone(), one)).collect();
         let chosen = chosen.iter().filter_map(|id| all.remove(&id.to_string()));
         Ok(api::ListHostReportsResponse {
             reports: chosen.collect(),
+            next_page_token,
         })
     }
 }

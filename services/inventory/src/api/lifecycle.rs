@@ -1,6 +1,6 @@
 //! The lifecycle of nodes and slots as operators shape it: labels, mode and limit, retirement, deletion, history.
 use gpuaas_common::error::{Error, Result};
-use gpuaas_common::select::Selection;
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::{audit, etag, id, labels, page};
 use gpuaas_proto::gpuaas::common::v1::SlotStatus;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::{LEDGER, Mutation, Nodes, bad, no_node};
 use crate::convert;
+use crate::domain::history::{self, Entry, Positions};
 use crate::domain::lifecycle::Removed;
 use crate::domain::names::{NodeMode, RackName};
 use crate::store::ledger_sync::{self, Kind, SendLock};
@@ -232,52 +233,68 @@ impl Nodes {
         }
     }
 
+    /// A page of two histories that are merged: that of the ledger, and what inventory itself knows.
     pub(super) async fn history(
         &self,
         request: &api::ListNodeHistoryRequest,
     ) -> Result<api::ListNodeHistoryResponse> {
         let node_id = id::parse("node_id", &request.node_id)?;
-        let limit = page::page_size(request.page_size)?;
+        let key = node_id.to_string();
+        let size = page::page_size(request.page_size)?;
         let selection = Selection::parse(&lifecycle::HISTORY, &request.filter, &request.order_by)?;
+        let [filter, order_by] = selection.texts();
+        let query = [key.as_str(), filter, order_by];
+        let after = page::decode::<Positions>(&request.page_token, &query)?.unwrap_or_default();
         self.row(node_id).await?;
         let requested = ledger::ListNodeHistoryRequest {
-            node_id: node_id.to_string(),
-            limit: u32::try_from(limit).unwrap_or(u32::MAX),
+            node_id: key.clone(),
+            limit: u32::try_from(size).unwrap_or(u32::MAX),
             filter: request.filter.clone(),
             order_by: request.order_by.clone(),
+            page_token: after.ledger.clone(),
         };
         let reported = self.0.ledger()?.list_node_history(requested).await?;
-        let of_ledger =
-            reported
-                .into_inner()
-                .entries
-                .into_iter()
-                .map(|entry| api::NodeHistoryEntry {
-                    time: entry.time,
-                    state: entry.state,
-                    reason: entry.reason,
-                    principal: entry.principal,
-                });
+        let reported = reported.into_inner();
+        let wanted = Wanted {
+            page_token: &after.own,
+            size,
+            query: &[&key],
+        };
         let mut conn = self.0.pool.acquire().await?;
-        let mut entries: Vec<api::NodeHistoryEntry> =
-            lifecycle::history(&mut conn, node_id, &selection, limit)
-                .await?
-                .into_iter()
-                .map(|entry| api::NodeHistoryEntry {
-                    time: Some(convert::time(entry.at)),
+        let (own, more) = lifecycle::history(&mut conn, node_id, &selection, wanted).await?;
+        let own = own.into_iter().map(|(entry, token)| {
+            let time = convert::time(entry.at);
+            Entry {
+                at: Some((time.seconds, time.nanos)),
+                token,
+                of_ledger: false,
+                content: api::NodeHistoryEntry {
+                    time: Some(time),
                     state: entry.state,
                     reason: entry.reason,
                     principal: entry.principal,
-                })
-                .chain(of_ledger)
-                .collect();
-        let at = |entry: &api::NodeHistoryEntry| entry.time.map(|at| (at.seconds, at.nanos));
-        match selection.is_descending() {
-            true => entries.sort_by_key(|entry| std::cmp::Reverse(at(entry))),
-            false => entries.sort_by_key(at),
-        }
-        entries.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-        Ok(api::ListNodeHistoryResponse { entries })
+                },
+            }
+        });
+        let of_ledger = reported.entries.into_iter().map(|entry| Entry {
+            at: entry.time.map(|time| (time.seconds, time.nanos)),
+            token: entry.page_token,
+            of_ledger: true,
+            content: api::NodeHistoryEntry {
+                time: entry.time,
+                state: entry.state,
+                reason: entry.reason,
+                principal: entry.principal,
+            },
+        });
+        let more = more || !reported.next_page_token.is_empty();
+        let all = own.chain(of_ledger).collect();
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        let (entries, next) = history::page(all, after, (size, selection.is_descending(), more));
+        Ok(api::ListNodeHistoryResponse {
+            entries,
+            next_page_token: next.map_or_else(String::new, |next| page::encode(&next, &query)),
+        })
     }
 
     pub(super) async fn retire_slot(
@@ -326,8 +343,10 @@ impl Nodes {
             limit: u32::try_from(limit).unwrap_or(u32::MAX),
             filter: request.filter.clone(),
             order_by: request.order_by.clone(),
+            page_token: request.page_token.clone(),
         };
         let reported = self.0.ledger()?.list_slot_history(requested).await?;
+        let reported = reported.into_inner();
         let entry = |entry: ledger::SlotHistoryEntry| api::SlotHistoryEntry {
             time: entry.time,
             kind: entry.kind,
@@ -337,12 +356,8 @@ impl Nodes {
             principal: entry.principal,
         };
         Ok(api::ListResourceSlotHistoryResponse {
-            entries: reported
-                .into_inner()
-                .entries
-                .into_iter()
-                .map(entry)
-                .collect(),
+            entries: reported.entries.into_iter().map(entry).collect(),
+            next_page_token: reported.next_page_token,
         })
     }
 

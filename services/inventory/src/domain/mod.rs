@@ -4,6 +4,7 @@ pub mod bindings;
 pub mod candidate;
 pub mod choice;
 pub mod comparison;
+pub mod history;
 pub mod host_report;
 pub mod lifecycle;
 pub mod names;

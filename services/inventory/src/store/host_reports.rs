@@ -101,27 +101,23 @@ struct Chosen {
     id: Uuid,
 }
 
-/// The ids of those that a caller selects, the first of the order; of each, `facts` has the fields of [`REPORTS`].
+/// The ids of a page of those that a caller selects, and the token of the next one; of each, `facts` has the fields of
+/// [`REPORTS`].
 ///
 /// # Errors
-/// Database errors.
+/// `PAGE_TOKEN_INVALID`; database errors.
 pub async fn select(
     conn: &mut PgConnection,
     facts: Vec<Value>,
     selection: &Selection,
-    limit: i64,
-) -> Result<Vec<Uuid>> {
+    wanted: Wanted<'_>,
+) -> Result<(Vec<Uuid>, String)> {
     let statement = Statement::new(&[
         "SELECT * FROM jsonb_to_recordset($1) AS attached
             (id uuid, kind text, agent_version text, time timestamptz, failed_checks bigint, blocked boolean,
              principal text, attach_time timestamptz)",
     ])
     .bind(Value::Array(facts));
-    let first = Wanted {
-        page_token: "",
-        size: limit,
-        query: &[],
-    };
-    let (chosen, _) = selection.page::<Chosen>(conn, statement, first).await?;
-    Ok(chosen.into_iter().map(|one| one.id).collect())
+    let (chosen, next) = selection.page::<Chosen>(conn, statement, wanted).await?;
+    Ok((chosen.into_iter().map(|one| one.id).collect(), next))
 }

@@ -91,16 +91,17 @@ pub static HISTORY: Catalog = Catalog {
     order: "time desc",
 };
 
-/// The first entries of a node that a caller selects, the newest unless the selection says otherwise.
+/// A page of the entries of a node that a caller selects, the newest first unless the selection says otherwise, each with the
+/// token of the page after it; and whether there are more.
 ///
 /// # Errors
-/// Database errors.
+/// `PAGE_TOKEN_INVALID`; database errors.
 pub async fn history(
     conn: &mut PgConnection,
     id: Uuid,
     selection: &Selection,
-    limit: i64,
-) -> Result<Vec<HistoryEntry>> {
+    wanted: Wanted<'_>,
+) -> Result<(Vec<(HistoryEntry, String)>, bool)> {
     let statement = Statement::new(&[
         "SELECT seq, at, CASE action WHEN 'node.create' THEN 'registered' WHEN 'host.enrol' THEN 'enrolled'
                                 WHEN 'node.update' THEN 'configured' ELSE 'retired' END AS state,
@@ -110,11 +111,5 @@ pub async fn history(
             AND action IN ('node.create', 'host.enrol', 'node.update', 'node.retire')",
     ])
     .bind(id.to_string());
-    let first = Wanted {
-        page_token: "",
-        size: limit,
-        query: &[],
-    };
-    let (entries, _) = selection.page(conn, statement, first).await?;
-    Ok(entries)
+    selection.page_with_tokens(conn, statement, wanted).await
 }

@@ -146,7 +146,7 @@ async fn what_is_no_report_of_the_node_is_refused_and_changes_nothing() {
     assert!(list(&world, &node.id, 10).await.is_empty());
     let size = api::ListHostReportsRequest {
         node_id: node.id.clone(),
-        page_size: 11,
+        page_size: -1,
         ..Default::default()
     };
     let size = refused(world.nodes().list_host_reports(world.admin("", size)).await);
@@ -192,6 +192,7 @@ async fn the_reports_of_a_node_are_selected_by_what_they_say() {
             page_size,
             filter: filter.into(),
             order_by: order_by.into(),
+            ..Default::default()
         };
         let mut nodes = world.nodes();
         nodes.list_host_reports(world.admin("", request)).await
@@ -203,6 +204,28 @@ async fn the_reports_of_a_node_are_selected_by_what_they_say() {
         reports.map(version).collect()
     };
     assert_eq!(versions("", "").await, ["10.0", "3.0", "2.0", "1.0"]);
+    // more than a node has are all, and pages are of those that are selected
+    let all = ask("", "", 500).await.expect("all").into_inner();
+    assert_eq!((all.reports.len(), all.next_page_token.as_str()), (4, ""));
+    let request = |page_token| api::ListHostReportsRequest {
+        node_id: node.id.clone(),
+        page_size: 3,
+        order_by: "attach_time".into(),
+        page_token,
+        ..Default::default()
+    };
+    let (mut found, mut page_token) = (Vec::new(), String::new());
+    loop {
+        let request = world.admin("", request(page_token));
+        let page = world.nodes().list_host_reports(request).await;
+        let page = page.expect("a page").into_inner();
+        found.push(page.reports.len());
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(found, [3, 1]);
     assert_eq!(
         versions(
             "failed_checks > 0 AND NOT kind = \"lab host\"",

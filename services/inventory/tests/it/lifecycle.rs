@@ -297,6 +297,42 @@ async fn a_49_labels_change_any_time_mode_and_limit_only_out_of_service() {
     let mut oldest = entries.clone();
     oldest.reverse();
     assert_eq!(selected("", "time").await.expect("a history"), oldest);
+    // and page by page, with the entries of both parts between each other
+    for (order_by, all) in [("", &entries), ("time", &oldest)] {
+        let mut pages = Vec::new();
+        let mut page_token = String::new();
+        loop {
+            let request = api::ListNodeHistoryRequest {
+                node_id: node_id.into(),
+                order_by: order_by.into(),
+                page_size: 2,
+                page_token,
+                ..Default::default()
+            };
+            let page = world
+                .nodes()
+                .list_node_history(world.admin("", request))
+                .await;
+            let page = page.expect("a page").into_inner();
+            assert!(page.next_page_token.is_empty() || page.entries.len() == 2);
+            pages.extend(page.entries);
+            page_token = page.next_page_token;
+            if page_token.is_empty() {
+                break;
+            }
+        }
+        assert_eq!(&pages, all, "{order_by}");
+    }
+    let foreign = api::ListNodeHistoryRequest {
+        node_id: node_id.into(),
+        page_token: "x".into(),
+        ..Default::default()
+    };
+    let foreign = world
+        .nodes()
+        .list_node_history(world.admin("", foreign))
+        .await;
+    assert_eq!(refused(foreign).reason(), ErrorReason::PageTokenInvalid);
     let some = "state = registered OR state = cordoned";
     let some = selected(some, "time").await.expect("a history");
     assert_eq!(some.first(), Some(of("registered")));
@@ -454,6 +490,28 @@ async fn a_115_a_slot_is_retired_once_and_keeps_its_history() {
         .collect();
     others.reverse();
     assert_eq!(selected.iter().collect::<Vec<_>>(), others);
+    let (mut pages, mut page_token) = (Vec::new(), String::new());
+    loop {
+        let request = api::ListResourceSlotHistoryRequest {
+            node_id: node_id.into(),
+            slot_id: slot.id.clone(),
+            page_size: 1,
+            page_token,
+            ..Default::default()
+        };
+        let page = world
+            .nodes()
+            .list_resource_slot_history(world.admin("", request))
+            .await;
+        let page = page.expect("a page").into_inner();
+        assert_eq!(page.entries.len(), 1);
+        pages.extend(page.entries);
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(pages, entries);
     // its place is free for what is discovered there now
     let again = ready.inspect("d2").await;
     let more = ready

@@ -37,7 +37,7 @@ pub struct CapacityReservation {
     pub state: ReservationState,
     /// A member made it, not an operator.
     pub made_by_project: bool,
-    /// Who made it.
+    /// The member who made it; of operators, of whom the audit trail has the names, [`crate::timeline::OPERATOR`].
     pub principal: String,
     /// What last became of it, a sentence.
     pub reason: String,
@@ -76,7 +76,8 @@ macro_rules! select {
     ($tail:literal) => {
         concat!(
             "SELECT r.id, r.project_id, r.name, r.region_code, r.sku, r.gpu_count, r.released_gpus, r.starts_at, r.ends_at,
-                    r.release_unused_after, r.state, r.made_by_project, r.principal, r.reason, r.created_at,
+                    r.release_unused_after, r.state, r.made_by_project,
+                    CASE WHEN r.made_by_project THEN r.principal ELSE 'operator' END AS principal, r.reason, r.created_at,
                     r.updated_at, r.ended_at, h.reserved_gpus, h.used_gpus, h.unused_gpus, h.unused_since
                FROM capacity_reservations r CROSS JOIN LATERAL
                     (SELECT count(*) AS reserved_gpus, count(*) FILTER (WHERE h.idle_since IS NULL) AS used_gpus,

@@ -82,6 +82,8 @@ async fn history_is_shown_in_buckets_and_kept_for_its_time() {
         from: start,
         until: start + jiff::SignedDuration::from_hours(2),
         bucket: Duration::from_secs(3600),
+        after: None,
+        limit: 1000,
     };
     let shown = history::history(&mut conn, &query).await.expect("history");
     let seen = |one: &Bucket| (one.at.to_jiff(), one.gpus_in_use, one.gpus_free);
@@ -97,6 +99,28 @@ async fn history_is_shown_in_buckets_and_kept_for_its_time() {
         [7.0 / 4.0, 0.0],
         "the mean is over all samples: a peak of one minute does not count for the hour"
     );
+    let first = Query {
+        limit: 1,
+        ..query.clone()
+    };
+    let shown = history::history(&mut conn, &first).await.expect("history");
+    assert_eq!(shown.iter().map(seen).collect::<Vec<_>>(), [(start, 4, 0)]);
+    for (after, rest) in [
+        ((start, REGION, LAB), vec![(hour, 0, 4)]),
+        ((start, REGION, ""), vec![(start, 4, 0), (hour, 0, 4)]),
+        ((hour, REGION, LAB), vec![]),
+    ] {
+        let next = Query {
+            after: Some(after),
+            ..query.clone()
+        };
+        let shown = history::history(&mut conn, &next).await.expect("history");
+        assert_eq!(
+            shown.iter().map(seen).collect::<Vec<_>>(),
+            rest,
+            "{after:?}"
+        );
+    }
     let short = Query {
         until: start + jiff::SignedDuration::from_mins(1),
         ..query.clone()

@@ -1,7 +1,7 @@
 //! The lifecycle of nodes and slots: what an operator may make of them, what the database refuses, and what is on record.
 use gpuaas_common::select::{Catalog, Selection, Wanted};
 use gpuaas_placement::force_release::{self, Attestation, Fate};
-use gpuaas_placement::lifecycle::{NODE_HISTORY, SLOT_HISTORY};
+use gpuaas_placement::lifecyclecycle::{NODE_HISTORY, NodeEntry, SLOT_HISTORY, SlotEntry};
 use gpuaas_placement::model::{Attribution, SlotStatus};
 use gpuaas_placement::node_health::{self, Report, Severity};
 use gpuaas_placement::nodes::{self, NodeSpec};
@@ -9,6 +9,7 @@ use gpuaas_placement::operators::{self, Intent, NodePlacement};
 use gpuaas_placement::{Error, Outcome, approval, lifecycle, slots};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff_sqlx::ToSqlx as _;
+use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::world::{World, lab_slot, lab_spec};
@@ -16,6 +17,25 @@ use crate::world::{World, lab_slot, lab_spec};
 /// Everything, the newest first.
 fn newest(catalog: &'static Catalog) -> Selection {
     Selection::parse(catalog, "", "").expect("nothing to refuse")
+}
+
+fn first(size: i64) -> Wanted<'static> {
+    Wanted {
+        page_token: "",
+        size,
+        query: &[],
+    }
+}
+
+async fn of_node(conn: &mut PgConnection, node: Uuid, most: i64) -> Vec<NodeEntry> {
+    let listed = lifecycle::of_node(conn, node, &newest(&NODE_HISTORY), first(most)).await;
+    let (entries, _) = listed.expect("history");
+    entries.into_iter().map(|(entry, _)| entry).collect()
+}
+
+async fn of_slot(conn: &mut PgConnection, slot: Uuid, most: i64) -> Vec<SlotEntry> {
+    let listed = lifecycle::of_slot(conn, slot, &newest(&SLOT_HISTORY), first(most)).await;
+    listed.expect("history").0
 }
 
 fn word(reason: &str) -> Attribution<'_> {
@@ -58,9 +78,7 @@ fn state<T: std::fmt::Debug>(refused: Result<T, Error>) -> String {
 /// The one entry of a node's history that is the latest.
 async fn latest(world: &World, node: Uuid) -> (String, String, String) {
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let entry = lifecycle::of_node(&mut conn, node, &newest(&NODE_HISTORY), 1)
-        .await
-        .expect("history");
+    let entry = of_node(&mut conn, node, 1).await;
     let entry = entry.into_iter().next().expect("an entry");
     (entry.state, entry.reason, entry.principal)
 }
@@ -306,9 +324,7 @@ async fn a_retired_slot_leaves_its_index_and_devices_to_another() {
     );
 
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let entries = lifecycle::of_slot(&mut conn, free.id, &newest(&SLOT_HISTORY), 10)
-        .await
-        .expect("history");
+    let entries = of_slot(&mut conn, free.id, 10).await;
     let kinds: Vec<(&str, &str, &str)> = entries
         .iter()
         .map(|e| (e.kind.as_str(), e.detail.as_str(), e.principal.as_str()))
@@ -318,9 +334,7 @@ async fn a_retired_slot_leaves_its_index_and_devices_to_another() {
         kinds.contains(&("evidence", "wiped: blkdiscard", "")),
         "{kinds:?}"
     );
-    let entries = lifecycle::of_slot(&mut conn, used.id, &newest(&SLOT_HISTORY), 10)
-        .await
-        .expect("history");
+    let entries = of_slot(&mut conn, used.id, 10).await;
     assert_eq!(
         (entries[0].kind.as_str(), entries[0].allocation_id),
         ("claimed", Some(held))
@@ -464,9 +478,7 @@ async fn a_critical_finding_takes_its_slot_or_node_out_of_service_and_no_other_d
             .admin_state,
         "enabled"
     );
-    let entries = lifecycle::of_slot(&mut conn, free, &newest(&SLOT_HISTORY), 1)
-        .await
-        .expect("history");
+    let entries = of_slot(&mut conn, free, 1).await;
     assert_eq!(
         (
             entries[0].kind.as_str(),
@@ -543,9 +555,8 @@ async fn readiness_and_health_have_their_place_in_the_history() {
     );
     call!(world, |tx| nodes::put(&mut tx, &spec)).expect("told");
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let states: Vec<String> = lifecycle::of_node(&mut conn, spec.id, &newest(&NODE_HISTORY), 10)
+    let states: Vec<String> = of_node(&mut conn, spec.id, 10)
         .await
-        .expect("history")
         .into_iter()
         .map(|e| e.state)
         .collect();
@@ -555,9 +566,8 @@ async fn readiness_and_health_have_their_place_in_the_history() {
         "told twice is once"
     );
     let slot = world.slots(spec.id).await[0].id;
-    let health: Vec<String> = lifecycle::of_slot(&mut conn, slot, &newest(&SLOT_HISTORY), 10)
+    let health: Vec<String> = of_slot(&mut conn, slot, 10)
         .await
-        .expect("history")
         .into_iter()
         .filter(|e| e.kind == "health")
         .map(|e| e.detail)
@@ -591,13 +601,11 @@ async fn c_13_destroyed_disks_retire_their_slots() {
         (SlotStatus::Retired, None)
     );
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let kinds: Vec<(String, String)> =
-        lifecycle::of_slot(&mut conn, slot.id, &newest(&SLOT_HISTORY), 10)
-            .await
-            .expect("history")
-            .into_iter()
-            .map(|e| (e.kind, e.detail))
-            .collect();
+    let kinds: Vec<(String, String)> = of_slot(&mut conn, slot.id, 10)
+        .await
+        .into_iter()
+        .map(|e| (e.kind, e.detail))
+        .collect();
     assert!(
         kinds.contains(&("retired".into(), "shredded".into())),
         "{kinds:?}"

@@ -2,6 +2,7 @@
 use std::time::Duration;
 
 use gpuaas_common::identity::Caller;
+use gpuaas_common::page::{self, MAX_PAGE_SIZE};
 use gpuaas_common::time::{from_proto_time, proto_time};
 use gpuaas_common::{Error, Result};
 use gpuaas_placement::history::{self, MAX_BUCKETS, Query};
@@ -11,6 +12,7 @@ use gpuaas_proto::gpuaas::scheduler::v1::{
     ListCapacityHistoryRequest, ListCapacityHistoryResponse, PlanEvacuationRequest,
     PreservationReport, SuggestDefragmentationRequest,
 };
+use serde::{Deserialize, Serialize};
 use tonic::{Request, Response, Status};
 
 use super::Api;
@@ -68,8 +70,26 @@ impl Api {
         &self,
         request: &ListCapacityHistoryRequest,
     ) -> Result<ListCapacityHistoryResponse> {
-        let (from, until, bucket) = span(request, jiff::Timestamp::now())?;
+        let size = match request.page_size {
+            0 => MAX_PAGE_SIZE,
+            size => page::page_size(size)?,
+        };
+        let texts = parts(request);
+        let parts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let before = page::decode::<Page>(&request.page_token, &parts)?;
+        // the next page is of the period of the first one
+        let (now, after) = match &before {
+            None => (jiff::Timestamp::now(), None),
+            Some(page) => {
+                let after = (moment(page.at)?, page.region.as_str(), page.sku.as_str());
+                (moment(page.until)?, Some(after))
+            }
+        };
+        let (from, until, bucket) = span(request, now)?;
         let query = Query {
+            after,
+            // one more than requested shows whether there is a next page
+            limit: size + 1,
             region_code: given(&request.region_code),
             sku: given(&request.sku),
             from,
@@ -77,9 +97,19 @@ impl Api {
             bucket,
         };
         let mut conn = self.pool.acquire().await?;
-        let buckets = history::history(&mut conn, &query).await?;
+        let mut buckets = history::history(&mut conn, &query).await?;
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        let more = buckets.len() > size;
+        buckets.truncate(size);
+        let last = buckets.last().filter(|_| more).map(|last| Page {
+            until: until.as_microsecond(),
+            at: last.at.to_jiff().as_microsecond(),
+            region: last.region_code.clone(),
+            sku: last.sku.clone(),
+        });
         let number = |number: i32| number.unsigned_abs();
         Ok(ListCapacityHistoryResponse {
+            next_page_token: last.map_or_else(String::new, |last| page::encode(&last, &parts)),
             bucket_seconds: i64::try_from(bucket.as_secs()).unwrap_or(i64::MAX),
             buckets: buckets
                 .into_iter()
@@ -97,6 +127,37 @@ impl Api {
                 .collect(),
         })
     }
+}
+
+/// Where a page ends: the end of the period, and the last bucket. Times are microseconds since 1970.
+#[derive(Serialize, Deserialize)]
+struct Page {
+    until: i64,
+    at: i64,
+    region: String,
+    sku: String,
+}
+
+/// What of a request a page token belongs to.
+fn parts(request: &ListCapacityHistoryRequest) -> [String; 5] {
+    let time = |time: &Option<prost_types::Timestamp>| {
+        let text = |time: &prost_types::Timestamp| format!("{}.{}", time.seconds, time.nanos);
+        time.as_ref().map(text).unwrap_or_default()
+    };
+    [
+        request.region_code.clone(),
+        request.sku.clone(),
+        time(&request.start_time),
+        time(&request.end_time),
+        request.bucket_seconds.to_string(),
+    ]
+}
+
+/// A time of a page token that somebody made up may be none.
+fn moment(microseconds: i64) -> Result<jiff::Timestamp> {
+    let at = jiff::Timestamp::from_microsecond(microseconds).ok();
+    let at = at.filter(|at| *at >= jiff::Timestamp::UNIX_EPOCH);
+    at.ok_or_else(page::not_ours)
 }
 
 /// Start, end and length of a bucket, in whole minutes.

@@ -1,6 +1,6 @@
 //! The end of nodes and slots, and their history, for inventory.
 use gpuaas_common::idempotency::{self, Lookup};
-use gpuaas_common::select::Selection;
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::{Error, Result, audit, id};
 use gpuaas_placement::model::Attribution;
 use gpuaas_placement::{lifecycle, operators, outbox, slots};
@@ -103,16 +103,23 @@ impl Api {
         let mut conn = self.pool.acquire().await?;
         let selection =
             Selection::parse(&lifecycle::NODE_HISTORY, &request.filter, &request.order_by)?;
-        let limit = limit(request.limit);
-        let entries = lifecycle::of_node(&mut conn, node_id, &selection, limit).await?;
+        let wanted = Wanted {
+            page_token: &request.page_token,
+            size: limit(request.limit),
+            query: &[&request.node_id],
+        };
+        let (entries, more) = lifecycle::of_node(&mut conn, node_id, &selection, wanted).await?;
+        let last = entries.last().filter(|_| more);
         Ok(ListNodeHistoryResponse {
+            next_page_token: last.map(|(_, token)| token.clone()).unwrap_or_default(),
             entries: entries
                 .into_iter()
-                .map(|entry| NodeHistoryEntry {
+                .map(|(entry, page_token)| NodeHistoryEntry {
                     time: Some(convert::time(entry.at)),
                     state: entry.state,
                     reason: entry.reason,
                     principal: entry.principal,
+                    page_token,
                 })
                 .collect(),
         })
@@ -128,9 +135,15 @@ impl Api {
         slots::get(&mut conn, node_id, slot_id).await?;
         let selection =
             Selection::parse(&lifecycle::SLOT_HISTORY, &request.filter, &request.order_by)?;
-        let limit = limit(request.limit);
-        let entries = lifecycle::of_slot(&mut conn, slot_id, &selection, limit).await?;
+        let wanted = Wanted {
+            page_token: &request.page_token,
+            size: limit(request.limit),
+            query: &[&request.slot_id],
+        };
+        let (entries, next_page_token) =
+            lifecycle::of_slot(&mut conn, slot_id, &selection, wanted).await?;
         Ok(ListSlotHistoryResponse {
+            next_page_token,
             entries: entries
                 .into_iter()
                 .map(|entry| SlotHistoryEntry {

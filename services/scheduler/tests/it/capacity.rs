@@ -59,6 +59,59 @@ fn now() -> i64 {
     jiff::Timestamp::now().as_second()
 }
 
+/// The next page is of the period of the first one, also when a minute has passed between them.
+#[tokio::test]
+async fn a_history_is_read_page_by_page() {
+    let (world, _, _) = World::with_slots(1).await;
+    let owner = world.db.owner_pool().await;
+    let fill = "INSERT INTO placement.capacity_samples
+                SELECT date_trunc('minute', now()) - make_interval(mins => n), $1, $2, 1, 4, n, 4 - n FROM generate_series(1, 3) AS n";
+    sqlx::query(fill)
+        .bind(REGION)
+        .bind(LAB)
+        .execute(&owner)
+        .await
+        .expect("samples");
+    let of_one_start = ListCapacityHistoryRequest {
+        start_time: Some(prost_types::Timestamp {
+            seconds: now() - 3600,
+            nanos: 0,
+        }),
+        bucket_seconds: 60,
+        page_size: 1,
+        ..ListCapacityHistoryRequest::default()
+    };
+    let (mut found, mut page_token) = (Vec::new(), String::new());
+    loop {
+        let request = ListCapacityHistoryRequest {
+            page_token,
+            ..of_one_start.clone()
+        };
+        let page = ok(world.api.list_capacity_history(by(request, None)).await);
+        found.extend(page.buckets.iter().map(|one| one.gpus_in_use));
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            break;
+        }
+        assert_eq!(page.buckets.len(), 1);
+        let later = "INSERT INTO placement.capacity_samples VALUES (date_trunc('minute', now()) + interval '1 hour', $1, $2, 1, 4, 9, 0)
+                     ON CONFLICT DO NOTHING";
+        sqlx::query(later)
+            .bind(REGION)
+            .bind(LAB)
+            .execute(&owner)
+            .await
+            .expect("a sample");
+    }
+    assert_eq!(found, [3, 2, 1], "oldest first");
+    let other = ListCapacityHistoryRequest {
+        page_token: "x".to_owned(),
+        ..of_one_start
+    };
+    let foreign = refused(world.api.list_capacity_history(by(other, None)).await);
+    assert_eq!(foreign.fields()[0].0, "page_token");
+}
+
 #[tokio::test]
 async fn a_bad_span_is_named() {
     let (world, _, _) = World::with_slots(1).await;

@@ -94,8 +94,21 @@ async fn an_operator_reserves_and_its_project_sees_and_draws() {
     let metadata = row.metadata.clone().expect("metadata");
     assert_eq!(
         (metadata.created_by.as_str(), metadata.made_by_project),
-        ("user:root", false)
+        ("operator", false),
+        "its name is not for the members"
     );
+    let named = async |created_by: &str| {
+        let request = pb::ListCapacityReservationsRequest {
+            filter: format!("created_by = \"{created_by}\""),
+            ..pb::ListCapacityReservationsRequest::default()
+        };
+        let found = world
+            .api
+            .list_capacity_reservations(member(request, &[OURS], None))
+            .await;
+        ok(found).reservations.len()
+    };
+    assert_eq!((named("operator").await, named("user:root").await), (1, 0));
     let audited = "SELECT count(*) FROM placement.audit WHERE action = 'reservation.create'";
     assert_eq!(world.number(audited).await, 1);
 

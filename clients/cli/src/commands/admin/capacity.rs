@@ -42,7 +42,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         bucket_seconds: i64::from(minutes) * 60,
         ..ListCapacityHistoryRequest::default()
     };
-    let answer = session.api.call(&request).await?;
+    let answer = session.api.call_all_pages(&request, "buckets").await?;
     if session.json() {
         print_json(&answer.json);
         return Ok(());

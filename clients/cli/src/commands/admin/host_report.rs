@@ -133,6 +133,7 @@ async fn attached(
         page_size: KEPT,
         filter: selected.filter(),
         order_by: selected.order_by(),
+        ..ListHostReportsRequest::default()
     };
     session.api.call(&request).await
 }

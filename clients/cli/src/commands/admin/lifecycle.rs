@@ -115,7 +115,7 @@ pub async fn history(session: &Session, given: &str, selected: &Selected) -> Res
         order_by: selected.order_by(),
         ..ListNodeHistoryRequest::default()
     };
-    let answer = session.api.call(&request).await?;
+    let answer = session.api.call_all_pages(&request, "entries").await?;
     if session.json() {
         print_json(&answer.json);
         return Ok(());
@@ -152,7 +152,7 @@ pub async fn slot_history(
         order_by: selected.order_by(),
         ..ListResourceSlotHistoryRequest::default()
     };
-    let answer = session.api.call(&request).await?;
+    let answer = session.api.call_all_pages(&request, "entries").await?;
     if session.json() {
         print_json(&answer.json);
         return Ok(());

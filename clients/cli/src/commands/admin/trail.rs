@@ -1,7 +1,7 @@
 //! `admin audit list|export|verify`: the audit trail.
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use gpuaas_proto::gpuaas::audit::v1::{
     AuditOutcome, ExportAuditRecordsRequest, ListAuditChainsRequest, ListAuditRecordsRequest,
@@ -84,9 +84,9 @@ pub struct VerifyFlags {
 }
 
 impl VerifyFlags {
-    /// Whether it is of a file, for which nobody is asked.
-    pub fn is_of_file(&self) -> bool {
-        self.file.is_some()
+    /// The file, for which nobody is asked.
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
     }
 }
 
@@ -259,7 +259,7 @@ pub async fn export(session: &Session, flags: ExportFlags) -> Result<(), Failure
     Ok(())
 }
 
-fn unusable(path: &std::path::Path, error: &std::io::Error) -> Failure {
+fn unusable(path: &Path, error: &std::io::Error) -> Failure {
     Failure::Local(format!("{}: {error}", path.display()))
 }
 
@@ -275,30 +275,29 @@ pub async fn verify(session: &Session, flags: VerifyFlags) -> Result<(), Failure
 ///
 /// # Errors
 /// A file that cannot be read; the trail is not what was recorded.
-pub fn verify_file(flags: &VerifyFlags) -> Result<(), Failure> {
-    let verified = match &flags.file {
-        Some(path) => of_file(path, flags)?,
-        None => Vec::new(),
-    };
-    judge(&verified, flags)
+pub fn verify_file(file: &Path, flags: &VerifyFlags) -> Result<(), Failure> {
+    judge(&of_file(file, flags)?, flags)
 }
 
+/// What is not there proves nothing: no chain at all, one that was asked for, and one of which a head is expected.
 fn judge(verified: &[Verified], flags: &VerifyFlags) -> Result<(), Failure> {
-    let unseen = flags
-        .expect
-        .iter()
-        .filter(|one| !verified.iter().any(|chain| chain.source == one.source))
-        .map(|one| {
-            format!(
-                "{}: the chain is missing; checkpoint {one} is expected",
-                one.source
-            )
-        });
-    let findings: Vec<String> = verified
+    let is_unseen = |source: &str| !verified.iter().any(|chain| chain.source == source);
+    let asked = flags.source.iter().filter(|source| is_unseen(source));
+    let asked = asked.map(|source| format!("{source}: the chain is missing"));
+    let expected = flags.expect.iter().filter(|one| is_unseen(&one.source));
+    let expected = expected.map(|one| {
+        let source = &one.source;
+        format!("{source}: the chain is missing; checkpoint {one} is expected")
+    });
+    let mut findings: Vec<String> = verified
         .iter()
         .flat_map(|one| one.findings.iter().cloned())
-        .chain(unseen)
+        .chain(asked)
+        .chain(expected)
         .collect();
+    if verified.is_empty() && findings.is_empty() {
+        findings.push("no chain was read, which proves nothing".to_owned());
+    }
     show(verified, &findings);
     if findings.is_empty() {
         return Ok(());
@@ -363,7 +362,7 @@ async fn of_api(session: &Session, flags: &VerifyFlags) -> Result<Vec<Verified>,
     Ok(verified)
 }
 
-fn of_file(path: &std::path::Path, flags: &VerifyFlags) -> Result<Vec<Verified>, Failure> {
+fn of_file(path: &Path, flags: &VerifyFlags) -> Result<Vec<Verified>, Failure> {
     let file = std::fs::File::open(path).map_err(|error| unusable(path, &error))?;
     let mut chains: BTreeMap<String, Chain> = BTreeMap::new();
     for (number, line) in BufReader::new(file).lines().enumerate() {

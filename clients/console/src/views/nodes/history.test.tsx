@@ -6,9 +6,9 @@ import { History, Onboarding } from "./history";
 import { blockerText } from "./parts";
 
 const steps = (states: OnboardingStep["state"][], names = ["enrol", "discover", "approve"]): OnboardingStep[] => states.map((state, index) => ({ number: index + 1, name: names[index] ?? "", state, detail: state === "current" ? "No discovery yet." : "" }));
-const history = (entries: { state: string; reason?: string; principal?: string; time: string }[]) => {
+const history = (items: { state: string; reason?: string; principal?: string; time: string }[], next = "") => {
   const queries = new QueryClient();
-  queries.setQueryData(["node-history", "n"], entries);
+  queries.setQueryData(["node-history", "n"], { pages: [{ items, next }], pageParams: [""] });
   return renderToStaticMarkup(
     <QueryClientProvider client={queries}>
       <History nodeId="n" hostname="gpu-1" />
@@ -38,6 +38,9 @@ it("the history of a node names state, reason, time and who", () => {
   ]);
   for (const part of ["Broken", "GPU 3 fell off the bus", "user:admin", 'dateTime="2026-01-02T03:04:05Z"', ">host<"]) expect(text).toContain(part);
   expect(history([])).toContain("No history yet");
+  expect(text).not.toContain("Show more");
+  const first = history([{ state: "ready", time: "2026-01-01T03:04:05Z" }], "more");
+  for (const part of ["1 change, and more", "Show more"]) expect(first).toContain(part);
 });
 
 it("a_22_the_history_names_a_node_and_a_blocker_in_words", () => {

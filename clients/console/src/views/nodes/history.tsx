@@ -5,7 +5,9 @@ import type { OnboardingStep, Slot } from "../../api/types";
 import { sentence } from "../../lib/text";
 import { Badge, Card, Empty, Skeleton, Time, type Tone } from "../../ui/basics";
 import { Check } from "../../ui/icons";
+import { Loaded } from "../../ui/loaded";
 import { ProblemNote } from "../../ui/problem";
+import { ShowMore } from "../../ui/show-more";
 import { type Column, TableCard } from "../../ui/table";
 import { Owner, blockerText } from "./parts";
 
@@ -56,24 +58,35 @@ export function principalText(principal: string | undefined, nodeId: string, hos
 
 export function History({ nodeId, hostname }: { nodeId: string; hostname: string }) {
   const found = useNodeHistory(nodeId);
-  if (found.isPending) return <Skeleton lines={4} label="Loading the history" />;
-  if (found.error) return <ProblemNote error={found.error} retry={() => found.refetch()} />;
-  if (found.data.length === 0) return <Empty title="No history yet">Each change of the node’s state appears here, with its reason and who made it.</Empty>;
+  const foot = (
+    <>
+      <span className="muted">The newest first. Without a name, it is the host’s own report.</span>
+      <ShowMore of={found} noun="change" />
+    </>
+  );
   return (
-    <TableCard label="History" columns={COLUMNS} foot={<span className="muted">The latest {found.data.length}, the newest first. Without a name, it is the host’s own report.</span>}>
-      {found.data.map(({ time, state = "", reason, principal }, index) => (
-        <tr key={`${time} ${state} ${index}`}>
-          <td>
-            <Badge tone={TONES[state] ?? "idle"}>{sentence(state)}</Badge>
-          </td>
-          <td>{blockerText(reason) || "–"}</td>
-          <td>{principalText(principal, nodeId, hostname) || <span className="muted">host</span>}</td>
-          <td className="number">
-            <Time value={time} />
-          </td>
-        </tr>
-      ))}
-    </TableCard>
+    <Loaded of={[found]} lines={4} label="Loading the history">
+      {(entries) =>
+        entries.length === 0 ? (
+          <Empty title="No history yet">Each change of the node’s state appears here, with its reason and who made it.</Empty>
+        ) : (
+          <TableCard label="History" columns={COLUMNS} foot={foot}>
+            {entries.map(({ time, state = "", reason, principal }, index) => (
+              <tr key={`${time} ${state} ${index}`}>
+                <td>
+                  <Badge tone={TONES[state] ?? "idle"}>{sentence(state)}</Badge>
+                </td>
+                <td>{blockerText(reason) || "–"}</td>
+                <td>{principalText(principal, nodeId, hostname) || <span className="muted">host</span>}</td>
+                <td className="number">
+                  <Time value={time} />
+                </td>
+              </tr>
+            ))}
+          </TableCard>
+        )
+      }
+    </Loaded>
   );
 }
 
@@ -85,8 +98,8 @@ export function SlotHistory({ slot }: { slot: Slot }) {
   return (
     <details className="slot-history" onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>History</summary>
-      {found.error && <ProblemNote error={found.error} retry={() => found.refetch()} />}
-      {open && found.isPending && <Skeleton lines={3} label="Loading the history of the slot" />}
+      {found.error ? <ProblemNote error={found.error} retry={() => found.refetch()} /> : null}
+      {open && !found.data && !found.error && <Skeleton lines={3} label="Loading the history of the slot" />}
       {found.data?.length === 0 && <p className="muted">No history yet. Claims, evidence and health of the slot appear here.</p>}
       {found.data && found.data.length > 0 && (
         <ol aria-label={`History of slot ${slot.slot_index}`}>
@@ -103,6 +116,7 @@ export function SlotHistory({ slot }: { slot: Slot }) {
           ))}
         </ol>
       )}
+      <ShowMore of={found} noun="event" />
     </details>
   );
 }

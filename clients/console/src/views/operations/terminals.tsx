@@ -2,7 +2,7 @@
 import { useDeferredValue, useState } from "react";
 import { Link } from "wouter";
 import { useProjects } from "../../api/queries";
-import { useEndTerminal, useTerminalSessions } from "../../api/tenants";
+import { useAllocationNames, useEndTerminal, useTerminalSessions } from "../../api/tenants";
 import type { TerminalSession } from "../../api/types";
 import { between } from "../../lib/time";
 import { plural, sentence, shortId } from "../../lib/text";
@@ -54,7 +54,7 @@ export function EndTerminal({ session }: { session: TerminalSession }) {
   );
 }
 
-function Row({ session }: { session: TerminalSession }) {
+function Row({ session, name }: { session: TerminalSession; /** Of its allocation, once it is known. */ name: string | undefined }) {
   const { allocation_id = "", project_id, principal, open_time = "", close_time, close_reason = "", end_request_time, end_reason, recorded } = session;
   return (
     <tr>
@@ -64,11 +64,13 @@ function Row({ session }: { session: TerminalSession }) {
       </td>
       <td className="tight">
         <Link href={`/admin/allocations/${allocation_id}`} title={allocation_id}>
-          {shortId(allocation_id)}
+          {name ?? shortId(allocation_id)}
         </Link>
       </td>
       <td className="optional">
-        <ProjectName id={project_id} />
+        <Link href={`/admin/projects/${project_id}`}>
+          <ProjectName id={project_id} />
+        </Link>
       </td>
       <td>
         {close_time ? (
@@ -100,6 +102,7 @@ export default function Terminals() {
   const asked = useDeferredValue(search);
   const { filter, cut } = terminalsFilter(asked, state, projects);
   const found = useTerminalSessions(allocation, filter);
+  const names = useAllocationNames(found.data?.map(({ allocation_id = "" }) => allocation_id) ?? []);
   // what was found may be of an older search than the one that is typed
   const filtered = allocation !== "" || search !== "" || asked !== "" || state !== "";
   return (
@@ -130,7 +133,7 @@ export default function Terminals() {
                 }
               >
                 {sessions.map((session) => (
-                  <Row key={session.id} session={session} />
+                  <Row key={session.id} session={session} name={names.get(session.allocation_id ?? "")} />
                 ))}
               </TableCard>
             );

@@ -186,7 +186,7 @@ export default function ReservationView({ side, id }: { side: Side; id: string }
                 ["Project", <ProjectName id={config?.project_id} />],
                 ["Requested", plural(config?.gpu_count ?? 0, "GPU")],
                 ...(released > 0 ? ([["Released", plural(released, "GPU")]] as [string, string][]) : []),
-                ["Created by", metadata?.made_by_project ? `${metadata.created_by}, project member` : `${metadata?.created_by}, operator`],
+                ["Created by", metadata?.made_by_project ? `${metadata.created_by}, project member` : metadata?.created_by],
                 ["Created", <Time value={metadata?.create_time} />],
                 ["ID", <span className="id-line"><code title={id}>{id}</code><CopyButton text={id} label="Copy id" /></span>],
               ]}

@@ -1,0 +1,73 @@
+//! Types of events that a webhook names. The platform says which there are: a newer one has more than this program knows.
+use clap::builder::{PossibleValue, TypedValueParser};
+use clap::{Arg, Command, Error};
+
+use crate::failure::Failure;
+use crate::suggest;
+
+/// Those that are known here, for completion, help and suggestions, and all of them.
+const KNOWN: [&str; 23] = [
+    "*",
+    "allocation.requested",
+    "allocation.reserved",
+    "allocation.provisioning",
+    "allocation.active",
+    "allocation.releasing",
+    "allocation.released",
+    "allocation.failed",
+    "allocation.stopping",
+    "allocation.stopped",
+    "allocation.starting",
+    "allocation.running",
+    "allocation.rebooting",
+    "allocation.rescuing",
+    "allocation.rescued",
+    "allocation.unrescuing",
+    "allocation.updated",
+    "allocation.host_lost",
+    "allocation.host_found",
+    "allocation.device_drift",
+    "allocation.device_drift_ended",
+    "allocation.stopped_by_operator",
+    "allocation.released_by_operator",
+];
+/// The field of requests, up to the index.
+const FIELD: &str = "event_types[";
+
+/// Takes any type, and shows those that are known.
+#[derive(Clone, Copy, Debug)]
+pub struct EventType;
+
+impl TypedValueParser for EventType {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        _: &Command,
+        _: Option<&Arg>,
+        value: &std::ffi::OsStr,
+    ) -> Result<String, Error> {
+        // bytes that are no text are the name of no event, which the platform says
+        Ok(value.to_string_lossy().into_owned())
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(KNOWN.into_iter().map(PossibleValue::new)))
+    }
+}
+
+/// The refusal of a webhook with these types, with the known one that is most like the one that there is not.
+pub fn nearest(failure: Failure, given: &[String]) -> Failure {
+    let Failure::Api(mut error) = failure else {
+        return failure;
+    };
+    let index = error.fields.iter().find_map(|(field, _)| {
+        let index = field.strip_prefix(FIELD)?.strip_suffix(']')?;
+        index.parse::<usize>().ok()
+    });
+    if let Some(unknown) = index.and_then(|index| given.get(index)) {
+        let near = suggest::nearest(unknown, KNOWN.into_iter());
+        error.nearest = near.map(str::to_owned);
+    }
+    Failure::Api(error)
+}
