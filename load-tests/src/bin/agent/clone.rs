@@ -132,13 +132,13 @@ impl Bench {
         Ok(())
     }
 
-    /// The time of the proof with the claim, and of the clone.
+    /// The time of the proof with the exclusive open, and of the clone.
     async fn agent(&self) -> anyhow::Result<(Duration, Duration)> {
         self.prepare()?;
         let begun = Instant::now();
         let intent = Intent::Clone { touched: false };
         let proven = self.probe.prove(&self.identity, BYTES, intent).await?;
-        let disk = self.probe.claim(proven).await?;
+        let disk = self.probe.open_exclusively(proven).await?;
         let proof = begun.elapsed();
         let begun = Instant::now();
         clone_image(&self.image, &disk, Duration::from_secs(600), |_| {}).await?;

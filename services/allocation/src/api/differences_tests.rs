@@ -23,7 +23,7 @@ fn slot_of(status: SlotStatus, allocation_id: Option<Uuid>, kinds: &[Kind]) -> S
             Kind::DuplicateMac | Kind::RulesMissing => "management_mac",
             _ => "gpu_pci_address",
         };
-        Drift {
+        CurrentDrift {
             drift: Difference {
                 kind: *kind,
                 field: field.into(),

@@ -12,7 +12,7 @@ use tonic::{Code, Request, Response, Status};
 use uuid::Uuid;
 
 use super::rollout_request::{Limits, Package};
-use super::{Mutation, Rollouts, text};
+use super::{Mutation, Rollouts};
 use crate::convert;
 use crate::domain::rollout::waves;
 use crate::store::rollouts::{self, NewNode, NewRollout, RolloutNodeRow, RolloutRow};

@@ -332,7 +332,10 @@ async fn a_49_labels_change_any_time_mode_and_limit_only_out_of_service() {
         .nodes()
         .list_node_history(world.admin("", foreign))
         .await;
-    assert_eq!(refused(foreign).reason(), ErrorReason::PageTokenInvalid);
+    assert_eq!(
+        crate::world::refused(foreign).reason(),
+        ErrorReason::PageTokenInvalid
+    );
     let some = "state = registered OR state = cordoned";
     let some = selected(some, "time").await.expect("a history");
     assert_eq!(some.first(), Some(of("registered")));

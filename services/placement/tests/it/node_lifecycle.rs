@@ -1,7 +1,7 @@
 //! The lifecycle of nodes and slots: what an operator may make of them, what the database refuses, and what is on record.
 use gpuaas_common::select::{Catalog, Selection, Wanted};
 use gpuaas_placement::force_release::{self, Attestation, Fate};
-use gpuaas_placement::lifecyclecycle::{NODE_HISTORY, NodeEntry, SLOT_HISTORY, SlotEntry};
+use gpuaas_placement::lifecycle::{NODE_HISTORY, NodeEntry, SLOT_HISTORY, SlotEntry};
 use gpuaas_placement::model::{Attribution, SlotStatus};
 use gpuaas_placement::node_health::{self, Report, Severity};
 use gpuaas_placement::nodes::{self, NodeSpec};

@@ -106,6 +106,8 @@ pub(super) fn price(version_id: &str, money: Option<&Money>) -> Result<Price> {
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
     use super::*;
 
     #[test]

@@ -157,7 +157,7 @@ fn print_differences(node: &str, differences: Vec<NodeDifference>) {
         ["SLOT", "OF", "SINCE", "VERDICT", "REPAIR", "DETAIL"],
         rows.collect(),
     );
-    if let Some(slot) = can_repair {
+    if let Some(slot) = slot {
         say!("Repair a slot, for example: gpuaas admin slot repair {node} {slot} --reason WHY");
     }
     if let Some(id) = partition {
@@ -260,7 +260,7 @@ pub struct PartitionFlags {
     reason: String,
 }
 
-/// `node repair-partition`: deactivates one that is of nobody.
+/// `node repair-partition`: deactivates one without an owner.
 ///
 /// # Errors
 /// See [`Failure`].
