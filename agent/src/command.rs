@@ -12,7 +12,7 @@ use gpuaas_proto::gpuaas::agent::v1::ReadinessReport;
 
 use crate::api::{discover, server};
 use crate::build;
-use crate::enrol::{self, Signer};
+use crate::enrol;
 use crate::gpu_fabric;
 use crate::host::recording::Recording;
 use crate::ingress;
@@ -161,7 +161,7 @@ async fn run(flags: Flags) -> anyhow::Result<ExitCode> {
         }
         Command::Topology { action: None } => {
             let (common, own) = load()?;
-            let node = open(&common, own)?;
+            let node = Node::configured(&common, own)?;
             println!(
                 "{}",
                 topology_json(&Box::pin(discover(&node, Vec::new())).await)?
@@ -170,12 +170,12 @@ async fn run(flags: Flags) -> anyhow::Result<ExitCode> {
         }
         Command::Preflight => {
             let (common, own) = load()?;
-            let node = open(&common, own)?;
+            let node = Node::configured(&common, own)?;
             Ok(print(&readiness::report(&node).await))
         }
         Command::ValidateHost { report } => {
             let (common, own) = load()?;
-            let node = open(&common, own)?;
+            let node = Node::configured(&common, own)?;
             hand_over(&Box::pin(validate::report(&node)).await, report.as_deref())
         }
         Command::JournalVersion { file } => {
@@ -248,17 +248,10 @@ fn print(report: &ReadinessReport) -> ExitCode {
     }
 }
 
-pub(crate) fn open(common: &CommonSettings, own: Settings) -> anyhow::Result<Node> {
-    let ca = config::read("tls.ca_file", &common.tls.ca_file)?;
-    let mut node = Node::open(own, ca.as_bytes())?;
-    node.signer = Some(Signer::of(&node, common));
-    Ok(node)
-}
-
 async fn serve(common: CommonSettings, own: Settings) -> anyhow::Result<()> {
     let shutdown = CancellationToken::new();
     stop_on_signal(shutdown.clone())?;
-    let node = Arc::new(open(&common, own)?);
+    let node = Arc::new(Node::configured(&common, own)?);
     let mut listens = common.server.listen.clone();
     listens.push(common.server.metrics_listen);
     let set = &node.settings;
@@ -303,7 +296,7 @@ async fn serve(common: CommonSettings, own: Settings) -> anyhow::Result<()> {
         shutdown.clone(),
     );
     telemetry::metrics::show(&context.meter, &node.telemetry);
-    let measured = telemetry::run(&node, shutdown.clone());
+    let measured = telemetry::follow::run(&node, shutdown.clone());
     let (served, heartbeats, kept, (), (), (), fabric, (), (), (), ()) = tokio::join!(
         async {
             let outcome = server.await;

@@ -3,6 +3,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use gpuaas_common::config::{self, Settings as CommonSettings};
 use gpuaas_common::image::FOLDER;
 
 use crate::checks::{AssignedMode, HostKind, NodeMode};
@@ -26,9 +27,10 @@ use crate::prepare::machine::{Kernel, Sysfs};
 use crate::serial::SerialLogs;
 use crate::settings::{NvmeAttachment, Settings};
 use crate::telemetry::Telemetry;
-use crate::topology::in_use::Observed;
+use crate::topology::observed::Observed;
 use crate::topology::packet::Packets;
-use crate::topology::readiness::{DiskHealths, KvmProof};
+use crate::topology::readiness::disk_health::DiskHealths;
+use crate::topology::readiness::kvm::KvmProof;
 use crate::update::Updates;
 use crate::vm::Hypervisor;
 use crate::wall_clock::{now_ms, timestamp};
@@ -157,6 +159,17 @@ impl Node {
             kernel: Arc::new(Sysfs),
             settings,
         })
+    }
+
+    /// The same with the CA of the settings, and with what signs for this host.
+    ///
+    /// # Errors
+    /// The CA cannot be read; see [`Self::open`].
+    pub fn configured(common: &CommonSettings, own: Settings) -> anyhow::Result<Self> {
+        let ca = config::read("tls.ca_file", &common.tls.ca_file)?;
+        let mut node = Self::open(own, ca.as_bytes())?;
+        node.signer = Some(Signer::of(&node.settings, common));
+        Ok(node)
     }
 
     /// What this host is judged as: by what the platform offers it as, else by what it was deployed for.

@@ -12,12 +12,7 @@ use crate::ids::AllocationId;
 use crate::node::Node;
 use crate::operation::{remove_reservation, remove_seed};
 use crate::settings::BridgeKind;
-use crate::vm::Domain;
-
-/// Where libvirt keeps the NVRAM of its VMs, each in a file that is named by the VM.
-const NVRAM: &str = "/var/lib/libvirt/qemu/nvram";
-/// What follows the name of the VM there.
-const NVRAM_ENDING: &str = "_VARS";
+use crate::vm::{Domain, nvram};
 
 /// Kinds of files, as reports name them.
 pub const SEED: &str = "seed";
@@ -37,13 +32,8 @@ pub struct Files {
 pub fn list(node: &Node) -> HostResult<Files> {
     Ok(Files {
         seeds: of_folder(&node.seeds_dir(), AllocationId::of_vm)?,
-        nvram: of_folder(&node.root.path(NVRAM), of_nvram)?,
+        nvram: of_folder(&node.root.path(nvram::FOLDER), nvram::owner)?,
     })
-}
-
-fn of_nvram(name: &str) -> Option<AllocationId> {
-    let (vm, _) = name.split_once(NVRAM_ENDING)?;
-    AllocationId::of_vm(vm)
 }
 
 fn of_folder(
@@ -79,7 +69,7 @@ pub fn missing(root: &HostRoot, seeds_dir: Option<&Path>, domain: &Domain) -> Ve
     if seeds_dir.is_some_and(|folder| named(folder).into_iter().any(is_gone)) {
         missed.push(SEED);
     }
-    let nvram = named(Path::new(NVRAM));
+    let nvram = named(Path::new(nvram::FOLDER));
     if nvram.into_iter().any(|path| is_gone(&root.path(path))) {
         missed.push(NVRAM_FILE);
     }
@@ -120,7 +110,7 @@ pub async fn remove_leftovers(node: &Node, of: AllocationId) -> HostResult<Vec<&
         removed.push(SEED);
     }
     if before.nvram.contains(&of) {
-        blocking::here(|| remove_nvram_of(node, of))?;
+        blocking::here(|| nvram::remove(&node.root, of))?;
         removed.push(NVRAM_FILE);
     }
     Ok(removed)
@@ -147,36 +137,16 @@ async fn unused(node: &Node, of: AllocationId) -> HostResult<()> {
         return Err(HostError::host(ErrorReason::OperationConflict, why));
     }
     // a domain of another name may have been given its files
-    let files = [node.seed_dir(&vm), Path::new(NVRAM).join(vm.as_str())];
+    let files = [
+        node.seed_dir(&vm),
+        Path::new(nvram::FOLDER).join(vm.as_str()),
+    ];
     let files = files.map(|file| file.to_string_lossy().into_owned());
     for domain in node.hypervisor.domains().await? {
         let is_of_it = |path: &String| files.iter().any(|file| path.starts_with(file));
         if domain.disk_sources.iter().any(is_of_it) {
             let why = format!("domain {} names a file of {vm}", domain.name);
             return Err(HostError::host(ErrorReason::OperationConflict, why));
-        }
-    }
-    Ok(())
-}
-
-/// Removes the NVRAM of a VM that the hypervisor has no more (D-72, INC-26): it removes the file with the domain, and a domain that
-/// was undefined without it leaves the file.
-///
-/// # Errors
-/// The folder cannot be read, or the file not be removed.
-pub fn remove_nvram_of(node: &Node, of: AllocationId) -> HostResult<()> {
-    remove_nvram(&node.root.path(NVRAM), of)
-}
-
-fn remove_nvram(folder: &Path, of: AllocationId) -> HostResult<()> {
-    if !folder.exists() {
-        return Ok(());
-    }
-    let failed = || io_error(format!("cannot remove NVRAM in {}", folder.display()));
-    for entry in std::fs::read_dir(folder).map_err(failed())? {
-        let entry = entry.map_err(failed())?;
-        if entry.file_name().to_str().and_then(of_nvram) == Some(of) {
-            std::fs::remove_file(entry.path()).map_err(failed())?;
         }
     }
     Ok(())
@@ -210,16 +180,16 @@ mod tests {
         ] {
             std::fs::write(dir.path().join(name), "").unwrap();
         }
-        let found = of_folder(dir.path(), of_nvram).unwrap();
+        let found = of_folder(dir.path(), nvram::owner).unwrap();
         assert_eq!(found, [one, two].into());
         assert!(
-            of_folder(&dir.path().join("none"), of_nvram)
+            of_folder(&dir.path().join("none"), nvram::owner)
                 .unwrap()
                 .is_empty()
         );
-        remove_nvram(dir.path(), one).unwrap();
-        remove_nvram(&dir.path().join("none"), one).unwrap();
-        let found = of_folder(dir.path(), of_nvram).unwrap();
+        nvram::remove_in(dir.path(), one).unwrap();
+        nvram::remove_in(&dir.path().join("none"), one).unwrap();
+        let found = of_folder(dir.path(), nvram::owner).unwrap();
         assert_eq!(found, [two].into());
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 3);
     }
@@ -229,16 +199,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = HostRoot::new(dir.path());
         let seeds = dir.path().join("seeds");
-        let nvram = root.path(NVRAM);
+        let nvram = root.path(nvram::FOLDER);
         std::fs::create_dir_all(&nvram).unwrap();
         std::fs::create_dir_all(&seeds).unwrap();
         std::fs::write(nvram.join("there_VARS.fd"), "").unwrap();
         std::fs::write(seeds.join("seed.iso"), "").unwrap();
         let of = |sources: &[&str]| missing(&root, Some(&seeds), &domain(sources));
         let seed = seeds.join("seed.iso");
-        let there = format!("{NVRAM}/there_VARS.fd");
+        let there = format!("{}/there_VARS.fd", nvram::FOLDER);
         assert!(of(&[&there, seed.to_str().unwrap(), "/dev/gone"]).is_empty());
-        let gone = format!("{NVRAM}/gone_VARS.fd");
+        let gone = format!("{}/gone_VARS.fd", nvram::FOLDER);
         assert_eq!(of(&[&gone]), ["nvram"]);
         let gone_seed = seeds.join("gone/seed.iso");
         let both = [gone.as_str(), gone_seed.to_str().unwrap()];

@@ -4,8 +4,7 @@ use std::time::Duration;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::system::TIMEOUT;
-use crate::until::until;
+use crate::until::{TIMEOUT, until};
 
 /// One caller of the JSON API.
 #[derive(Clone)]

@@ -25,6 +25,23 @@ const PREDICATES: [(&str, &str); 2] = [
     ),
 ];
 
+impl System {
+    /// After a test: ledger, host and hypervisor agree, and nothing is left over.
+    ///
+    /// # Panics
+    /// Naming what is left.
+    pub async fn assert_nothing_left(&self) {
+        for host in &self.hosts {
+            for index in 0..usize::from(host.lab.slots()) {
+                self.wait_slot_on(host, index, "available").await;
+            }
+        }
+        check(self).await;
+        let leftovers = leftovers(self).await;
+        assert!(leftovers.is_empty(), "left over: {leftovers:#?}");
+    }
+}
+
 /// Checks every predicate.
 ///
 /// # Panics

@@ -3,7 +3,6 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
 
 use gpuaas_dev::lab::Lab;
 use gpuaas_dev::part::Part;
@@ -15,8 +14,8 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use crate::api::Api;
-use crate::invariants;
 use crate::runner::lane;
+pub use crate::until::TIMEOUT;
 use crate::until::{until, until_ok};
 
 /// Number of the tests' stack, unless `GPUAAS_TEST_INSTANCE` gives another: two checkouts on one machine need two. Measurements
@@ -34,9 +33,6 @@ fn instance() -> u16 {
     });
     first + LANE * lane()
 }
-
-/// Time for one launch or release on a busy machine.
-pub const TIMEOUT: Duration = Duration::from_secs(150);
 
 /// The running system, held by one test at a time.
 pub struct System {
@@ -416,21 +412,6 @@ impl System {
             .superuser(gpuaas_dev::stack::DATABASE)
             .await
             .expect("database")
-    }
-
-    /// After a test: ledger, host and hypervisor agree, and nothing is left over.
-    ///
-    /// # Panics
-    /// Naming what is left.
-    pub async fn assert_nothing_left(&self) {
-        for host in &self.hosts {
-            for index in 0..usize::from(host.lab.slots()) {
-                self.wait_slot_on(host, index, "available").await;
-            }
-        }
-        invariants::check(self).await;
-        let leftovers = invariants::leftovers(self).await;
-        assert!(leftovers.is_empty(), "left over: {leftovers:#?}");
     }
 
     /// Ends what an earlier test left behind, so that one failure does not become many.

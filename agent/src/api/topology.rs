@@ -9,9 +9,9 @@ use crate::host::blocking;
 use crate::node::Node;
 use crate::prepare::storage;
 use crate::settings::NvmeAttachment;
-use crate::topology::discover::{
-    Inventory, gpu_report, inventory, lab_report, propose_wipe_policy, set_storage_transitions,
-    set_wipe_policies,
+use crate::topology::discover::{Inventory, gpu_report, inventory, lab_report};
+use crate::topology::wipe_policies::{
+    propose_wipe_policy, set_storage_transitions, set_wipe_policies,
 };
 use crate::topology::{describe, inspect, printable, readiness};
 

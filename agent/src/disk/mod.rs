@@ -12,6 +12,7 @@ pub mod identity;
 pub mod method;
 pub mod mounts;
 pub mod nvme;
+pub(crate) mod on_their_way;
 pub mod overwrite;
 pub mod passthrough;
 pub mod policy;

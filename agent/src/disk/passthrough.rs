@@ -5,9 +5,7 @@
 //! While a VM has it the kernel shows no disk. What the disk was is on record then, from the definition of the VM to the end of
 //! the disk's wipe, so that discovery and reports still have it. The guest has every command of the controller: it can make
 //! another namespace, format its own with other sectors, or change the firmware. None of that passes as clean.
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use gpuaas_proto::gpuaas::common::v1 as common;
@@ -18,6 +16,7 @@ use super::ProvenDisk;
 use super::identity::{DiskIdentity, Resolution};
 use super::method::NvmeFacts;
 use super::nvme::{self, is_alone};
+use super::on_their_way::OnTheirWay;
 use super::stack::controllers;
 use super::wipe::nvme_facts;
 use crate::binding::holders::Holders;
@@ -47,10 +46,6 @@ pub struct Given {
     /// As it was then.
     pub disk: common::NvmeDisk,
 }
-
-/// Since when controllers that were given are with no VM, while their disks are not there yet.
-#[derive(Debug, Default)]
-pub struct OnTheirWay(Mutex<BTreeMap<PciAddress, Instant>>);
 
 /// Puts the disks of a VM that is about to be defined on record, and returns their controllers, in their order.
 ///
@@ -292,13 +287,12 @@ fn has_vm(root: &HostRoot, controller: &PciAddress, way: &OnTheirWay, now: Insta
     if !is_controller(root, controller) {
         return false;
     }
-    let mut since = way.0.lock().unwrap_or_else(PoisonError::into_inner);
     let driver = root.link_name(format!("{}/driver", pci::folder(controller)));
     if driver.is_some_and(|driver| pci::is_vfio(&driver)) {
-        since.remove(controller);
+        way.arrived(controller);
         return true;
     }
-    let since = *since.entry(controller.clone()).or_insert(now);
+    let since = way.since(controller, now);
     now.saturating_duration_since(since) < APPEARS
 }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use x509_parser::pem::parse_x509_pem;
 
 use crate::host::blocking;
-use crate::node::Node;
+use crate::settings::Settings;
 
 /// A token file with more than a token in it is not ours.
 const MAX_TOKEN: u64 = 4096;
@@ -56,12 +56,12 @@ pub struct Files {
 
 impl Files {
     /// By the settings.
-    pub fn of(node: &Node, common: &CommonSettings) -> Self {
+    pub fn of(own: &Settings, common: &CommonSettings) -> Self {
         Self {
-            identity: node.settings.state_dir.join("identity.json"),
+            identity: own.state_dir.join("identity.json"),
             certificate: common.tls.cert_file.clone(),
             key: common.tls.key_file.clone(),
-            token: node.settings.enrolment.token_file.clone(),
+            token: own.enrolment.token_file.clone(),
         }
     }
 

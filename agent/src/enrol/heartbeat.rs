@@ -102,7 +102,7 @@ pub async fn keep_reporting(
         };
         tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
-            () = tokio::time::sleep(pause(interval, last, super::chance())) => {}
+            () = tokio::time::sleep(pause(interval, last, super::chance::chance())) => {}
         }
     }
 }

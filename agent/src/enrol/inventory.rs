@@ -78,7 +78,7 @@ where
                     reported = true;
                 }
                 // hosts that were refused together do not come back together
-                tokio::time::sleep(retry.mul_f64(0.5 + super::chance())).await;
+                tokio::time::sleep(retry.mul_f64(0.5 + super::chance::chance())).await;
             }
         }
     }

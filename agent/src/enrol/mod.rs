@@ -5,6 +5,7 @@
 //! a certificate that is still valid requests nothing. One whose certificate has expired meanwhile gets another by proof
 //! of its key, and is the same instance. After a reimage there is no state folder, hence no key: that is a new
 //! instance with a new token.
+mod chance;
 mod files;
 mod heartbeat;
 mod inventory;
@@ -32,14 +33,6 @@ use crate::build;
 use crate::ids::Token;
 use crate::node::Node;
 
-/// A number from 0 to 1 by chance, that hosts do not call as one.
-fn chance() -> f64 {
-    let mut drawn = [0; 4];
-    // without a source of chance all pauses are the same, which is no fault of the host
-    let _either_way = getrandom::fill(&mut drawn);
-    f64::from(u32::from_ne_bytes(drawn)) / f64::from(u32::MAX)
-}
-
 /// Makes sure that this host has a valid certificate.
 ///
 /// # Errors
@@ -56,7 +49,7 @@ pub async fn ensure(
 }
 
 async fn certified(node: &Node, common: &CommonSettings) -> anyhow::Result<()> {
-    let files = Files::of(node, common);
+    let files = Files::of(&node.settings, common);
     let Some((identity, key)) = files.enrolled()? else {
         return enrol(node, common, &files).await;
     };

@@ -87,7 +87,7 @@ pub async fn keep(
     context: &Context,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
-    let files = Files::of(node, &context.settings);
+    let files = Files::of(&node.settings, &context.settings);
     let Some((identity, key)) = files.enrolled()? else {
         bail!("this host's identity or key is gone");
     };

@@ -4,7 +4,7 @@ use gpuaas_common::config::Settings as CommonSettings;
 use gpuaas_wipe_certificate::Statement;
 
 use super::files::{Files, Validity};
-use crate::node::Node;
+use crate::settings::Settings;
 
 /// Signs for this host instance. Reads its files at every signature: the certificate is renewed while the agent serves.
 #[derive(Debug, Clone)]
@@ -12,8 +12,8 @@ pub struct Signer(Files);
 
 impl Signer {
     /// With the files of the settings.
-    pub fn of(node: &Node, common: &CommonSettings) -> Self {
-        Self(Files::of(node, common))
+    pub fn of(own: &Settings, common: &CommonSettings) -> Self {
+        Self(Files::of(own, common))
     }
 
     /// When this host's certificate counts; `None` when it has none.

@@ -1,5 +1,5 @@
 //! Partitions that are not as the journal has them, for the comparison with the ledger.
-use super::{PartitionId, Table};
+use super::table::{PartitionId, Table};
 use crate::ids::AllocationId;
 use crate::journal::PartitionRow;
 use crate::wall_clock::now_ms;

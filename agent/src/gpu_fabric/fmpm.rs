@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{FabricError, FabricManager, PartitionId, Table};
+use super::manager::{FabricError, FabricManager};
+use super::table::{PartitionId, Table};
 use crate::host::exec;
 use crate::host::output::Output;
 use crate::settings::GpuFabric;

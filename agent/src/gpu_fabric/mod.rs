@@ -8,22 +8,22 @@
 //! A row of the journal precedes every activation. So the agent can tell Fabric Manager after its restart which
 //! partitions are active; it waits for that for 60 seconds, refuses everything else, and exits when nobody told it.
 mod difference;
+mod fabric;
 mod fmpm;
-mod steps;
+mod manager;
+pub mod steps;
 mod table;
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use gpuaas_common::CancellationToken;
-use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
 pub use difference::{Difference, Kind as DifferenceKind};
+pub use fabric::GpuFabric;
 pub use fmpm::Fmpm;
-pub use steps::{Did, activate, deactivate, deactivate_unowned, find};
-use steps::{Stopped, unavailable};
+pub use manager::{FabricError, FabricManager};
+use manager::{Stopped, unavailable};
 pub use table::{MAX_MODULE, Partition, PartitionId, Table, listed};
 
 use crate::error::{HostError, HostResult};
@@ -31,7 +31,6 @@ use crate::host::blocking;
 use crate::ids::AllocationId;
 use crate::journal::PartitionRow;
 use crate::node::Node;
-use crate::settings::GpuFabric as Settings;
 use crate::topology::pci::{self, PciKind};
 use crate::vm::PowerState;
 use crate::vm::disk_sources::pci_device;
@@ -39,109 +38,7 @@ use crate::vm::disk_sources::pci_device;
 /// Between two polls of Fabric Manager: well within the 60 seconds that it waits after its restart.
 pub const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Fabric Manager, as a host uses it.
-#[async_trait]
-pub trait FabricManager: Send + Sync {
-    /// The partitions that it offers now.
-    async fn table(&self) -> Result<Table, FabricError>;
-    /// Connects the GPUs of a partition.
-    async fn activate(&self, id: PartitionId) -> Result<(), FabricError>;
-    /// Separates them again.
-    async fn deactivate(&self, id: PartitionId) -> Result<(), FabricError>;
-    /// Sets, after its restart, which partitions are active: all of them, or none.
-    async fn set_active(&self, ids: &BTreeSet<PartitionId>) -> Result<(), FabricError>;
-}
-
-/// Why Fabric Manager did not do something.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum FabricError {
-    #[error("Fabric Manager does not answer: {0}")]
-    NotRunning(String),
-    #[error("Fabric Manager starts, or waits for the list of active partitions")]
-    NotReady,
-    #[error(
-        "Fabric Manager waits for the list of active partitions, and the journal has none for {0}, which runs with GPUs"
-    )]
-    Unjournaled(String),
-    #[error("Fabric Manager does not run in its shared NVSwitch mode (FABRIC_MODE=1)")]
-    NotShared,
-    #[error("Fabric Manager knows no such partition")]
-    UnknownPartition,
-    #[error("the partition is active, or another active one has a GPU of it")]
-    InUse,
-    #[error("the partition is not active")]
-    NotActive,
-    #[error("fmpm ended with status {status}: {said}")]
-    Failed { status: i32, said: String },
-    #[error("the table of partitions cannot be read: {0}")]
-    Malformed(String),
-}
-
-impl FabricError {
-    /// Another try may succeed soon.
-    fn passes(&self) -> bool {
-        matches!(self, Self::NotReady | Self::NotRunning(_))
-    }
-}
-
-impl From<FabricError> for HostError {
-    fn from(error: FabricError) -> Self {
-        let message = error.to_string();
-        match error {
-            FabricError::InUse
-            | FabricError::NotActive
-            | FabricError::UnknownPartition
-            | FabricError::Failed { .. } => {
-                Self::device(ErrorReason::GpuPartitionUnavailable, message)
-            }
-            FabricError::NotRunning(_)
-            | FabricError::NotReady
-            | FabricError::Unjournaled(_)
-            | FabricError::NotShared
-            | FabricError::Malformed(_) => {
-                Self::host(ErrorReason::GpuPartitionUnavailable, message)
-            }
-        }
-    }
-}
-
-/// The partitions of a host.
-pub struct GpuFabric {
-    manager: Box<dyn FabricManager>,
-    /// One change at a time, so that nothing is deactivated that was just activated.
-    turn: tokio::sync::Mutex<()>,
-    /// What the last look found otherwise than the journal has it.
-    differences: Mutex<Vec<Difference>>,
-}
-
 impl GpuFabric {
-    /// By the settings; none where VMs get their GPUs without partitions.
-    pub fn of(settings: &Settings) -> Option<Self> {
-        settings.is_managed().then(|| Self {
-            manager: Box::new(Fmpm::new(settings)),
-            turn: tokio::sync::Mutex::default(),
-            differences: Mutex::default(),
-        })
-    }
-
-    /// What the last look found otherwise than the journal has it; nothing before the first.
-    pub fn differences(&self) -> Vec<Difference> {
-        let found = self.differences.lock();
-        found.unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Replaces what is known. What was found before, too, has been so since then.
-    fn note(&self, found: Vec<Difference>) {
-        let known = self.differences.lock();
-        let mut known = known.unwrap_or_else(PoisonError::into_inner);
-        difference::replace(&mut known, found);
-    }
-
-    /// The partitions as they are now; nothing is changed.
-    pub async fn table(&self) -> Result<Table, FabricError> {
-        self.manager.table().await
-    }
-
     /// The partitions, once Fabric Manager has the list of active ones: it answers nothing before that.
     async fn reported(&self, node: &Node) -> Result<Table, Stopped> {
         match self.manager.table().await {

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
-use super::{FabricError, GpuFabric, PartitionId, Table, listed, runs, unjournaled};
+use super::manager::{Stopped, unavailable};
+use super::{GpuFabric, PartitionId, Table, listed, runs, unjournaled};
 use crate::error::{HostError, HostResult};
 use crate::ids::AllocationId;
 use crate::journal::PartitionRow;
@@ -53,35 +54,6 @@ async fn patiently<T, W: Future<Output = Result<T, Stopped>>>(
             }
         }
         tokio::time::sleep(node.settings.polling.guest()).await;
-    }
-}
-
-/// Why an attempt ended.
-pub(super) enum Stopped {
-    /// For good.
-    Host(HostError),
-    /// By Fabric Manager, which may answer soon.
-    Fabric(FabricError),
-}
-
-impl From<HostError> for Stopped {
-    fn from(error: HostError) -> Self {
-        Self::Host(error)
-    }
-}
-
-impl From<FabricError> for Stopped {
-    fn from(error: FabricError) -> Self {
-        Self::Fabric(error)
-    }
-}
-
-impl From<Stopped> for HostError {
-    fn from(stopped: Stopped) -> Self {
-        match stopped {
-            Stopped::Host(error) => error,
-            Stopped::Fabric(error) => error.into(),
-        }
     }
 }
 
@@ -167,10 +139,6 @@ fn offered(table: &Table, modules: &BTreeSet<u32>) -> Result<PartitionId, Stoppe
         ))
     })?;
     Ok(partition.id)
-}
-
-pub(super) fn unavailable(message: String) -> Stopped {
-    HostError::device(ErrorReason::GpuPartitionUnavailable, message).into()
 }
 
 impl GpuFabric {
@@ -310,29 +278,8 @@ impl GpuFabric {
             return Err(HostError::host(ErrorReason::OperationConflict, why).into());
         }
         self.separate(id).await?;
-        let table = self.manager.table().await?;
+        let table = self.table().await?;
         self.reconcile(node, table).await?;
         Ok(true)
-    }
-
-    /// Deactivates a partition; one that is not active is good.
-    pub(super) async fn separate(&self, id: PartitionId) -> Result<(), Stopped> {
-        match self.manager.deactivate(id).await {
-            Ok(()) | Err(FabricError::NotActive) => self.is(id, false).await,
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// An answer of success is believed when the table says the same.
-    pub(super) async fn is(&self, id: PartitionId, active: bool) -> Result<(), Stopped> {
-        let table: Table = self.manager.table().await?;
-        let state = table.get(id).map(|one| one.active);
-        match state == Some(active) || (state.is_none() && !active) {
-            true => Ok(()),
-            false => Err(unavailable(format!(
-                "partition {id} is {} although Fabric Manager answered with success",
-                if active { "not active" } else { "still active" }
-            ))),
-        }
     }
 }

@@ -4,7 +4,7 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use prost::Message as _;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::leases::token;
+use super::lease_rows::token;
 use super::{Journal, corrupt};
 use crate::error::{HostError, HostResult};
 use crate::ids::{AllocationId, SlotId, Token};

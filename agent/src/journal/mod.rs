@@ -5,6 +5,7 @@
 //! watchers of [`Journal::changes`].
 mod devices;
 mod ingress;
+mod lease_rows;
 mod leases;
 mod operations;
 mod partitions;
@@ -23,7 +24,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use tokio::sync::watch;
 
 pub use devices::DeviceRow;
-pub use leases::{HoldRow, LeaseRow};
+pub use lease_rows::{HoldRow, LeaseRow};
 pub use partitions::PartitionRow;
 pub use power::PowerRow;
 pub use rows::{Failure, Kind, NewOperation, OperationRow, State, StepRow, StepStatus};

@@ -3,7 +3,7 @@ use gpuaas_proto::gpuaas::agent::v1 as pb;
 use prost::Message;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::leases::{close_holds, live_lease};
+use super::lease_rows::{close_holds, live_lease};
 use super::rows::{Failure, Kind, NewOperation, OperationRow, State, StepRow, StepStatus};
 use super::{Journal, corrupt, from_sql, power, to_sql};
 use crate::error::{HostError, HostResult};

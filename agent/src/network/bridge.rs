@@ -1,8 +1,16 @@
 //! The rules of the switch as a document of nft, for hosts whose switch is a Linux bridge.
 use std::fmt::Write as _;
 
-use super::filter::TABLE;
-use super::{Guest, any_port};
+use super::filter::{self, TABLE};
+use super::guest::{Guest, any_port};
+use crate::settings::Network;
+
+/// The rules of the host's packet filter and of the bridge.
+pub fn whole_document(network: &Network, guests: &[Guest]) -> String {
+    let mut whole = filter::document(network, guests);
+    whole.push_str(&document(guests));
+    whole
+}
 
 /// The table of the bridge family, put in place of the one before it in one transaction.
 pub fn document(guests: &[Guest]) -> String {
@@ -69,7 +77,7 @@ table bridge {TABLE} {{
 
 #[cfg(test)]
 mod tests {
-    use super::super::guests;
+    use super::super::guest::guests;
     use super::*;
 
     #[test]
@@ -119,7 +127,7 @@ mod tests {
 
     #[test]
     fn p11_on_a_linux_bridge_guests_of_one_group_reach_each_other_alone() {
-        let text = document(&super::super::grouped());
+        let text = document(&super::super::guest::grouped());
         let (_, forward) = text.split_once("chain forward {\n").unwrap();
         let (forward, _) = forward.split_once("\n  }\n").unwrap();
         let lines: Vec<&str> = forward.lines().map(str::trim).skip(1).collect();

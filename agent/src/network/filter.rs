@@ -2,7 +2,7 @@
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
-use super::{Guest, any_port};
+use super::guest::{Guest, any_port};
 use crate::ids::Mac;
 use crate::metadata::{self, ADDRESS as METADATA};
 use crate::settings::{HostService, Network};
@@ -142,7 +142,7 @@ fn hex_of_ip(ip: Ipv4Addr) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::guests;
+    use super::super::guest::guests;
     use super::*;
 
     /// The rules of a chain, in order.
@@ -259,7 +259,7 @@ mod tests {
         all.extend(super::super::probe::guest(&network, &all));
         let text = [
             document(&network, &all),
-            super::super::bridge::document(&super::super::grouped()),
+            super::super::bridge::document(&super::super::guest::grouped()),
         ]
         .concat();
         let file = dir.path().join("rules");

@@ -2,7 +2,7 @@
 //!
 //! No flow learns and none floods: each names the one port that a frame may go to. So there is no table of addresses that
 //! a guest could fill or lie to.
-use super::Guest;
+use super::guest::Guest;
 
 /// Of a frame without a tag, as the switch itself writes it: another way to say it would look like a difference.
 const UNTAGGED: &str = "vlan_tci=0x0000/0x1fff";
@@ -90,7 +90,7 @@ fn to_guest(port: u32, Guest { mac, ip, .. }: &Guest) -> [String; 2] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::guests;
+    use super::super::guest::guests;
     use super::*;
 
     fn both() -> Vec<(u32, Guest)> {
@@ -157,7 +157,10 @@ mod tests {
 
     #[test]
     fn p11_guests_of_one_group_reach_each_other_as_themselves_and_nobody_else() {
-        let all: Vec<(u32, Guest)> = [3, 7, 9].into_iter().zip(super::super::grouped()).collect();
+        let all: Vec<(u32, Guest)> = [3, 7, 9]
+            .into_iter()
+            .zip(super::super::guest::grouped())
+            .collect();
         let text = flows(&all);
         let direct: Vec<&str> = text
             .lines()
@@ -225,8 +228,10 @@ mod tests {
     fn p11_the_flows_are_what_open_vswitch_understands() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("flows");
-        let guests: Vec<(u32, Guest)> =
-            [3, 7, 9].into_iter().zip(super::super::grouped()).collect();
+        let guests: Vec<(u32, Guest)> = [3, 7, 9]
+            .into_iter()
+            .zip(super::super::guest::grouped())
+            .collect();
         let text = flows(&guests);
         std::fs::write(&file, &text).unwrap();
         let parsed = std::process::Command::new("ovs-ofctl")

@@ -7,7 +7,8 @@ use std::time::Duration;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
 use super::filter::TABLE;
-use super::{Guest, document_of_linux_bridge, filter, flows, ingress, ports, probe};
+use super::guest::Guest;
+use super::{bridge, filter, flows, ingress, ports, probe};
 use crate::dhcp::Dhcp;
 use crate::error::{HostError, HostResult, io_error};
 use crate::host::{blocking, exec};
@@ -252,7 +253,7 @@ impl NetworkRules {
                 let document = filter::document(&self.network, &all);
                 (document, Some(flows::flows(&guests)))
             }
-            BridgeKind::Linux => (document_of_linux_bridge(&self.network, &all), None),
+            BridgeKind::Linux => (bridge::whole_document(&self.network, &all), None),
         };
         if let Some(probe) = &probe {
             document.push_str(&probe::document(&self.network, probe));

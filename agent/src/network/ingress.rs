@@ -280,7 +280,7 @@ mod tests {
             protocol: Protocol::Udp,
             ..opening(&["198.51.100.0/24", "192.0.2.1/32"])
         };
-        let mut text = super::super::filter::document(&network, &super::super::guests());
+        let mut text = super::super::filter::document(&network, &super::super::guest::guests());
         text.push_str(&document(&network, Some(owned()), &[opening(&[]), udp]));
         std::fs::write(&file, &text).unwrap();
         let run = std::process::Command::new("unshare")

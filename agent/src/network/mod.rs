@@ -19,58 +19,27 @@
 mod bridge;
 mod filter;
 mod flows;
+mod guest;
 mod host;
 mod ingress;
 pub(crate) mod ports;
 pub(crate) mod probe;
 mod watch;
 
-use std::net::Ipv4Addr;
-
+pub use guest::Guest;
 pub use host::{NetworkRules, ovs_vsctl};
 pub use ingress::Opening;
 pub use ports::REMEDIATION as FOREIGN_PORT_REMEDIATION;
 pub use probe::{Counted, PORT as PROBE_PORT, PORT_NUMBER as PROBE_PORT_NUMBER};
 pub use watch::watch;
 
-use crate::dhcp::Reservation;
-use crate::ids::{AllocationId, Mac, NetworkGroup, PORT_PREFIX};
 use crate::ingress::Owned;
 use crate::settings::Network;
-
-/// A guest as the rules know it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Guest {
-    /// Its port on the switch.
-    pub port: String,
-    pub mac: Mac,
-    pub ip: Ipv4Addr,
-    /// Guests of one group reach each other.
-    pub group: Option<NetworkGroup>,
-}
-
-impl Guest {
-    fn of(reservation: &Reservation) -> Option<Self> {
-        Some(Self {
-            port: AllocationId::of_vm(reservation.vm.as_str())?.port_name(),
-            mac: reservation.mac.clone(),
-            ip: reservation.ip,
-            group: reservation.group,
-        })
-    }
-
-    /// Whether it and another guest may reach each other.
-    fn is_with(&self, other: &Self) -> bool {
-        self.group.is_some() && self.group == other.group && self.port != other.port
-    }
-}
 
 /// The rules of a Linux bridge and of the host behind it, as one document of nft.
 #[must_use]
 pub fn document_of_linux_bridge(network: &Network, guests: &[Guest]) -> String {
-    let mut document = filter::document(network, guests);
-    document.push_str(&bridge::document(guests));
-    document
+    bridge::whole_document(network, guests)
 }
 
 /// The rules of ingress mappings, to be added to those of the packet filter.
@@ -83,37 +52,4 @@ pub fn document_of_ingress(network: &Network, owned: Owned, openings: &[Opening]
 #[must_use]
 pub fn flows_of_open_vswitch(guests: &[(u32, Guest)]) -> String {
     flows::flows(guests)
-}
-
-/// Every port that a guest can have, as a pattern of nft.
-fn any_port() -> String {
-    format!("{PORT_PREFIX}*")
-}
-
-#[cfg(test)]
-fn guests() -> Vec<Guest> {
-    [(10, "0123456789aa"), (11, "0123456789bb")]
-        .map(|(last, port)| Guest {
-            port: format!("gs{port}"),
-            mac: format!("52:54:00:10:00:{last:02x}").parse().unwrap(),
-            ip: Ipv4Addr::new(10, 100, 0, last),
-            group: None,
-        })
-        .to_vec()
-}
-
-/// The two guests in one group, and a third one of another.
-#[cfg(test)]
-fn grouped() -> Vec<Guest> {
-    let mut all = guests();
-    all.push(Guest {
-        port: "gs0123456789cc".to_owned(),
-        mac: "52:54:00:10:00:0c".parse().unwrap(),
-        ip: Ipv4Addr::new(10, 100, 0, 12),
-        group: None,
-    });
-    for (guest, group) in all.iter_mut().zip([1, 1, 2]) {
-        guest.group = Some(NetworkGroup(uuid::Uuid::from_u128(group)));
-    }
-    all
 }

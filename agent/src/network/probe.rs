@@ -7,8 +7,8 @@ use std::net::Ipv4Addr;
 
 use serde_json::Value;
 
-use super::Guest;
 use super::filter::TABLE;
+use super::guest::Guest;
 use crate::ip::Ipv4Net;
 use crate::settings::Network;
 
@@ -122,7 +122,7 @@ impl Counted {
 
 #[cfg(test)]
 mod tests {
-    use super::super::guests;
+    use super::super::guest::guests;
     use super::*;
 
     #[test]

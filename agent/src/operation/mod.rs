@@ -3,6 +3,9 @@
 //!
 //! Every step may run again from its beginning: it was recorded before its effect and not after it, so it is
 //! unknown how far it came. A step therefore either finds its effect done or does it anew.
+mod address;
+mod domain;
+mod login;
 mod partition;
 mod power;
 mod provision;
@@ -11,16 +14,17 @@ mod rebind;
 mod release;
 mod remove;
 mod rescue;
+mod rescue_key;
 mod reset;
 mod runner;
 mod seed;
 mod wiping;
 mod work;
 
-pub(crate) use provision::SSH_PORT;
-pub use provision::network_group;
+pub use address::network_group;
+pub(crate) use login::SSH_PORT;
 pub(crate) use remove::{reservation as remove_reservation, seed as remove_seed};
-pub(crate) use rescue::given_host_key as rescue_host_key;
+pub(crate) use rescue_key::given_host_key as rescue_host_key;
 pub use runner::Runner;
 pub use wiping::result as wipe_result;
 pub use work::{Done, StepDef, Work};

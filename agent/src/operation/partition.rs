@@ -8,7 +8,7 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
 use super::work::{Done, StepDef, Work};
 use crate::error::{HostError, HostResult};
-use crate::gpu_fabric::{self, Did};
+use crate::gpu_fabric::steps::{self, Did};
 use crate::journal::Kind;
 
 /// Longest wait for a Fabric Manager that starts: longer than the 60 seconds that it waits itself.
@@ -87,7 +87,7 @@ async fn find(work: &Work) -> HostResult<Done> {
         Ok(modules) => modules,
         Err(why) => return Ok(Done::skipped(why)),
     };
-    gpu_fabric::find(&work.node, &modules, timeout(work))
+    steps::find(&work.node, &modules, timeout(work))
         .await
         .map(done)
 }
@@ -98,7 +98,7 @@ async fn activate(work: &Work) -> HostResult<Done> {
         Err(why) => return Ok(Done::skipped(why)),
     };
     let allocation = work.operation.allocation;
-    gpu_fabric::activate(&work.node, allocation, &modules, timeout(work))
+    steps::activate(&work.node, allocation, &modules, timeout(work))
         .await
         .map(done)
 }
@@ -111,7 +111,7 @@ async fn deactivate(work: &Work) -> HostResult<Done> {
         true => Duration::ZERO,
         false => timeout(work),
     };
-    match gpu_fabric::deactivate(node, allocation, &modules(work)?, limit).await {
+    match steps::deactivate(node, allocation, &modules(work)?, limit).await {
         Err(error) if stops && error.reason == ErrorReason::GpuPartitionUnavailable => Ok(
             Done::skipped(format!("the partition is freed later: {error}")),
         ),
@@ -123,7 +123,7 @@ async fn deactivate(work: &Work) -> HostResult<Done> {
 pub fn undo_activate(work: &Work) -> BoxFuture<'_, HostResult<()>> {
     async {
         let allocation = work.operation.allocation;
-        gpu_fabric::deactivate(&work.node, allocation, &modules(work)?, UNDO_TIMEOUT).await?;
+        steps::deactivate(&work.node, allocation, &modules(work)?, UNDO_TIMEOUT).await?;
         Ok(())
     }
     .boxed()

@@ -7,13 +7,13 @@ use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use serde_json::json;
 
+use super::address::reserve_again;
+use super::domain::{Disks, define_on, start_apart, still_running};
+use super::login::{SSH_PORT, not_the_guest};
 use super::partition;
-use super::provision::{
-    Disks, SSH_PORT, define_on, not_the_guest, reserve_again, start_apart, still_running,
-};
 use super::release;
 use super::remove;
-use super::rescue;
+use super::rescue_key;
 use super::work::{Done, StepDef, Work};
 use crate::disk::Intent;
 use crate::error::{HostError, HostResult};
@@ -133,7 +133,7 @@ async fn wait_login(work: &Work) -> HostResult<Done> {
     let user = request.guest_user.parse()?;
     // a rescue image has a key of its own, which this very operation gave it
     let pins = match work.operation.kind {
-        Kind::Rescue => vec![rescue::host_key(work)?],
+        Kind::Rescue => vec![rescue_key::host_key(work)?],
         _ => request.ssh_host_keys.clone(),
     };
     let host_keys = parse_pins(pins.iter().map(String::as_str))?;
@@ -194,7 +194,7 @@ pub fn result(work: &Work) -> HostResult<pb::HostOperation> {
         .as_str()
         .unwrap_or_default();
     let ssh_host_keys = match work.operation.kind {
-        Kind::Rescue => vec![rescue::host_key(work)?],
+        Kind::Rescue => vec![rescue_key::host_key(work)?],
         _ => Vec::new(),
     };
     Ok(pb::HostOperation {

@@ -1,8 +1,5 @@
 //! Provision: from image to a login that works. The image is verified and the disk proven before a byte is cloned (D-23,
 //! D-25); the boot slot's address, a login and the checks of the image are what ends it well (D-67..D-69).
-use std::path::PathBuf;
-use std::time::Duration;
-
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use gpuaas_proto::gpuaas::agent::v1 as pb;
@@ -10,32 +7,21 @@ use gpuaas_proto::gpuaas::common::v1::DriverStrategy;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use serde_json::json;
 
+use super::address::reserve_address;
+use super::domain::{Disks, define_on, start_apart};
+use super::login::{SSH_PORT, wait_address, wait_login, with_serial_log};
 use super::partition;
 use super::readiness;
 use super::remove;
 use super::seed::{self, Guest};
 use super::work::{Done, StepDef, Work};
-use crate::dhcp::{LeaseState, Reservation};
 use crate::disk::{Intent, passthrough};
 use crate::error::{HostError, HostResult};
-use crate::guest::host_key::parse_pins;
-use crate::guest::login::Account;
-use crate::guest::{LoginError, log_in};
 use crate::host::blocking;
-use crate::host::clock::BootMoment;
-use crate::ids::{NetworkGroup, management_mac, parse_private_ip};
 use crate::image::ImageSource;
 use crate::image::clone::clone_image;
-use crate::settings::NvmeAttachment;
 use crate::vm::PowerState;
-use crate::vm::domain_xml::{DomainSpec, SEED_DEVICE, domain_xml};
-use crate::vm::locality::{SlotDevices, locality};
-use crate::vm::serial_log;
-
-/// Left of the budget for the undo when a guest never answers.
-pub const UNDO_MARGIN: Duration = Duration::from_secs(10);
-/// Where sshd listens in the guest.
-pub const SSH_PORT: u16 = 22;
+use crate::vm::domain_xml::SEED_DEVICE;
 
 /// The steps.
 pub const STEPS: &[StepDef] = &[
@@ -203,82 +189,6 @@ async fn write_seed(work: &Work) -> HostResult<Done> {
     seed::write(work, guest).await
 }
 
-/// The group of a request; none when it is empty.
-pub fn network_group(text: &str) -> HostResult<Option<NetworkGroup>> {
-    let group = (!text.is_empty()).then(|| text.parse());
-    Ok(group.transpose()?)
-}
-
-async fn reserve_address(work: &Work) -> HostResult<Done> {
-    let group = network_group(&work.request::<pb::ProvisionRequest>()?.network_group)?;
-    let desired = free_reservation(work, group).await?;
-    let before = work
-        .node
-        .dhcp
-        .lease(&desired.mac)?
-        .map(|lease| lease.expires);
-    work.node.dhcp.reserve(&desired)?;
-    Ok(Done::giving(
-        format!("{} is {}", desired.mac, desired.ip),
-        json!({ "before": before }),
-    ))
-}
-
-/// Reserves the address of a VM whose reservation was lost. It is alone until the control plane says again with whom it is.
-pub async fn reserve_again(work: &Work) -> HostResult<()> {
-    let vm = work.vm();
-    if work
-        .node
-        .dhcp
-        .reservations()?
-        .iter()
-        .any(|one| one.vm == vm)
-    {
-        return Ok(());
-    }
-    let desired = free_reservation(work, None).await?;
-    tracing::warn!(%vm, ip = %desired.ip, "reserve the address of a VM again");
-    work.node.dhcp.reserve(&desired)
-}
-
-/// The reservation of the boot slot's address, which nobody has any more: a stale one of a VM that is gone is removed.
-async fn free_reservation(work: &Work, group: Option<NetworkGroup>) -> HostResult<Reservation> {
-    let bindings = work.boot_slot()?.bindings;
-    let desired = Reservation {
-        vm: work.vm(),
-        mac: bindings.management_mac.parse()?,
-        ip: parse_private_ip(&bindings.private_ip)?,
-        group,
-    };
-    let in_the_way = work.node.dhcp.reservations()?.into_iter().filter(|other| {
-        other.vm != desired.vm && (other.mac == desired.mac || other.ip == desired.ip)
-    });
-    for stale in in_the_way {
-        // The hold proves that the slot is ours; the domain that had this address is gone, or something is wrong.
-        if let Some(state) = work.node.hypervisor.state(stale.vm.as_str()).await? {
-            return Err(HostError::host(
-                ErrorReason::HostNotReady,
-                format!(
-                    "{} is reserved for domain {}, which is {}",
-                    stale.ip,
-                    stale.vm,
-                    state.as_str()
-                ),
-            ));
-        }
-        if let Some(holder) = work.node.holder(&stale.vm)? {
-            let message = format!(
-                "{} belongs to allocation {holder}, which holds a slot",
-                stale.ip
-            );
-            return Err(HostError::host(ErrorReason::LeaseHeld, message));
-        }
-        tracing::warn!(vm = %stale.vm, ip = %stale.ip, "remove a stale reservation");
-        work.node.dhcp.remove(&stale.vm)?;
-    }
-    Ok(desired)
-}
-
 async fn define(work: &Work) -> HostResult<Done> {
     let running = work.node.hypervisor.state(work.vm().as_str()).await?;
     if running == Some(PowerState::Running) {
@@ -309,77 +219,6 @@ async fn define(work: &Work) -> HostResult<Done> {
     ))
 }
 
-/// What a domain is defined on.
-pub struct Disks {
-    /// A file that is booted from in place of the first of its own.
-    pub rescue: Option<PathBuf>,
-    /// Devices of its slots, in their order.
-    pub own: Vec<PathBuf>,
-}
-
-/// Defines the allocation's domain on these disks, or defines it again under the same name and UUID, which preserves
-/// its NVRAM. The seed is there for the first boot alone. Returns the UUID.
-pub async fn define_on(work: &Work, disks: Disks, seed: Option<PathBuf>) -> HostResult<String> {
-    let plan = &work.operation.plan;
-    let shape = plan.shape.unwrap_or_default();
-    let passed = match work.node.settings.profile.nvme {
-        NvmeAttachment::Passthrough => {
-            passthrough::prepare(&work.node, &work.vm(), &disks.own).await?
-        }
-        NvmeAttachment::Virtio => Vec::new(),
-    };
-    let mut devices = Vec::new();
-    for (index, slot) in work.slots()?.into_iter().enumerate() {
-        let bindings = &slot.bindings;
-        let functions = [&bindings.gpu_pci_address, &bindings.fabric_vf_pci_address];
-        let functions = functions.into_iter().filter(|address| !address.is_empty());
-        let mut functions = functions
-            .map(|address| address.parse())
-            .collect::<Result<Vec<_>, _>>()?;
-        functions.extend(passed.get(index).cloned());
-        devices.push(SlotDevices {
-            numa_node: bindings.numa_node,
-            functions,
-        });
-    }
-    let serial_log = work.node.serial.of_vm(&work.vm());
-    let locality = blocking::here(|| {
-        serial_log::prepare(&serial_log)?;
-        locality(
-            &work.node.root,
-            &devices,
-            shape.vcpus,
-            shape.memory_mib,
-            shape.hugepages,
-        )
-    })?;
-    let spec = DomainSpec {
-        name: work.vm(),
-        uuid: work.operation.allocation.0,
-        vcpus: shape.vcpus,
-        memory_mib: shape.memory_mib,
-        hugepages: shape.hugepages,
-        boots_from: passed.first().filter(|_| disks.rescue.is_none()).cloned(),
-        rescue: disks.rescue,
-        disks: if passed.is_empty() {
-            disks.own
-        } else {
-            Vec::new()
-        },
-        seed,
-        mac: plan.mac.parse()?,
-        port: work.operation.allocation.port_name(),
-        locality,
-        serial_log,
-    };
-    let xml = domain_xml(
-        &spec,
-        &work.node.settings.profile,
-        &work.node.settings.network,
-    )?;
-    work.node.hypervisor.define(xml).await
-}
-
 async fn start(work: &Work) -> HostResult<Done> {
     start_apart(work).await?;
     let now = work.node.clock.now();
@@ -387,161 +226,6 @@ async fn start(work: &Work) -> HostResult<Done> {
         "domain started",
         json!({ "nanos": now.nanos }),
     ))
-}
-
-/// Starts the VM with its neighbours' rules in force and its own from its first frame on: a port that has none yet
-/// passes nothing (P11). Its port is a new one, so that it has its limits (D-60).
-pub async fn start_apart(work: &Work) -> HostResult<()> {
-    let network = &work.node.settings.network;
-    let state = work.node.hypervisor.state(work.vm().as_str()).await?;
-    if network.vm_bandwidth_mbits.is_some() && matches!(state, None | Some(PowerState::ShutOff)) {
-        remove::port(&work.node, work.operation.allocation).await?;
-    }
-    work.node.network_rules.put().await?;
-    work.node.hypervisor.start(work.vm().as_str()).await?;
-    work.node.network_rules.put().await?;
-    Ok(())
-}
-
-/// When the guest must have answered: its boot timeout from the start, within the budget.
-fn boot_deadline(work: &Work) -> HostResult<BootMoment> {
-    let request: pb::ProvisionRequest = work.request()?;
-    let timeout = request.image.and_then(|image| image.boot_timeout);
-    let timeout = timeout
-        .and_then(|timeout| Duration::try_from(timeout).ok())
-        .filter(|timeout| !timeout.is_zero());
-    let timeout = timeout.unwrap_or(Duration::from_secs(
-        work.node.settings.limits.boot_timeout_s,
-    ));
-    let now = work.node.clock.now();
-    let nanos = work.operation.output("start")["nanos"]
-        .as_u64()
-        .unwrap_or(now.nanos);
-    let by_boot = BootMoment {
-        boot_id: now.boot_id.clone(),
-        nanos,
-    }
-    .plus(timeout);
-    let by_budget = now.plus(work.remaining().saturating_sub(UNDO_MARGIN));
-    Ok(if by_boot.nanos < by_budget.nanos {
-        by_boot
-    } else {
-        by_budget
-    })
-}
-
-/// What a running VM has open is not written to.
-pub async fn still_off(work: &Work) -> HostResult<()> {
-    match work.node.hypervisor.state(work.vm().as_str()).await? {
-        None | Some(PowerState::ShutOff) => Ok(()),
-        Some(state) => Err(HostError::host(
-            ErrorReason::HypervisorFailed,
-            format!("the domain is {} again", state.as_str()),
-        )),
-    }
-}
-
-/// A guest that ended will not answer any more.
-pub async fn still_running(work: &Work, reason: ErrorReason) -> HostResult<()> {
-    match work.node.hypervisor.state(work.vm().as_str()).await? {
-        Some(PowerState::Running) => Ok(()),
-        Some(state) => Err(HostError::guest(
-            reason,
-            format!("the guest is {}", state.as_str()),
-        )),
-        None => Err(HostError::host(
-            ErrorReason::HypervisorFailed,
-            "the domain is gone",
-        )),
-    }
-}
-
-/// Adds to a guest's failure what it printed last: whoever launched it cannot see its console (it is gone with the VM).
-async fn with_serial_log(
-    work: &Work,
-    waiting: impl Future<Output = HostResult<Done>>,
-) -> HostResult<Done> {
-    let mut outcome = waiting.await;
-    if let Err(error) = &mut outcome
-        && error.class == pb::FailureClass::Guest
-    {
-        let log = work.node.serial.of_vm(&work.vm());
-        error.serial_log_end = blocking::here(|| serial_log::end_of(&log));
-    }
-    outcome
-}
-
-async fn wait_address(work: &Work) -> HostResult<Done> {
-    let bindings = work.boot_slot()?.bindings;
-    let mac = management_mac(&bindings.management_mac)?;
-    let expected = parse_private_ip(&bindings.private_ip)?;
-    let before = work.operation.output("reserve_address")["before"].as_u64();
-    let deadline = boot_deadline(work)?;
-    loop {
-        let lease = work.node.dhcp.lease(&mac)?;
-        let state = LeaseState::of(lease.as_ref(), expected, before);
-        if state == LeaseState::Bound {
-            let actual = lease.map(|lease| lease.ip.to_string());
-            let report = json!({ "actual_ip": actual, "lease_state": state.as_str() });
-            return Ok(Done::giving(format!("{mac} has {expected}"), report));
-        }
-        if deadline.remaining(&work.node.clock.now()).is_zero() {
-            return Err(HostError::guest(
-                ErrorReason::GuestNoAddress,
-                format!(
-                    "the guest did not take its address {expected} in time, its lease is {}",
-                    state.as_str()
-                ),
-            ));
-        }
-        still_running(work, ErrorReason::GuestNoAddress).await?;
-        tokio::time::sleep(work.node.settings.polling.guest()).await;
-    }
-}
-
-async fn wait_login(work: &Work) -> HostResult<Done> {
-    let request: pb::ProvisionRequest = work.request()?;
-    let user = request.guest_user.parse()?;
-    let host_keys = parse_pins(work.operation.output("seed")["host_key"].as_str())?;
-    let ip = parse_private_ip(&work.boot_slot()?.bindings.private_ip)?;
-    let account = Account {
-        server: (ip, SSH_PORT).into(),
-        host_keys: &host_keys,
-        user: &user,
-    };
-    let deadline = boot_deadline(work)?;
-    let nonce = format!("gpuaas-{}", uuid::Uuid::new_v4().simple());
-    let mut last = LoginError::TooSlow;
-    loop {
-        let left = deadline.remaining(&work.node.clock.now());
-        if left.is_zero() {
-            return Err(HostError::guest(
-                ErrorReason::GuestNoLogin,
-                format!("no login as {} in time: {last}", request.guest_user),
-            ));
-        }
-        match log_in(&*work.node.guests, account, &work.node.relay, &nonce, left).await {
-            Ok(login) => {
-                return Ok(Done::giving(
-                    "the guest runs commands",
-                    json!({ "boot_id": login.boot_id }),
-                ));
-            }
-            Err(error @ LoginError::HostKey) => return Err(not_the_guest(account, &error)),
-            Err(error) => last = error,
-        }
-        still_running(work, ErrorReason::GuestNoLogin).await?;
-        work.progress(0, &last.to_string());
-        tokio::time::sleep(work.node.settings.polling.guest()).await;
-    }
-}
-
-/// Another key is no guest that is slow: whoever answers there is somebody else, or an image that took no key.
-pub fn not_the_guest(account: Account<'_>, error: &LoginError) -> HostError {
-    HostError::guest(
-        ErrorReason::HostKeyMismatch,
-        format!("at {}: {error}", account.server),
-    )
 }
 
 /// Takes the seed from the VM and removes it with the private host key in it: the guest has both by now.

@@ -8,7 +8,8 @@ use gpuaas_proto::gpuaas::common::v1::DriverStrategy;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use serde_json::{Value, json};
 
-use super::provision::{SSH_PORT, UNDO_MARGIN, not_the_guest, still_running};
+use super::domain::still_running;
+use super::login::{SSH_PORT, UNDO_MARGIN, not_the_guest};
 use super::work::{Done, Work};
 use crate::error::{HostError, HostResult};
 use crate::guest::LoginError;

@@ -11,7 +11,7 @@ use crate::ids::AllocationId;
 use crate::network::ovs_vsctl;
 use crate::node::Node;
 use crate::settings::BridgeKind;
-use crate::vm_files;
+use crate::vm::nvram;
 
 /// How often a domain is removed that is there again.
 const UNDEFINE_TRIES: u32 = 3;
@@ -34,7 +34,7 @@ pub async fn undefine(node: &Node, allocation: AllocationId) -> HostResult<()> {
         node.hypervisor.undefine(name.as_str()).await?;
         match node.hypervisor.state(name.as_str()).await? {
             None => {
-                blocking::here(|| vm_files::remove_nvram_of(node, allocation))?;
+                blocking::here(|| nvram::remove(&node.root, allocation))?;
                 rescue(node, allocation).await?;
                 let (serial, name) = (Arc::clone(&node.serial), name.clone());
                 return blocking::run(move || serial.end(&name)).await;

@@ -9,17 +9,17 @@ use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::common::v1::DriverStrategy;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
+use super::domain::{Disks, define_on, still_off};
 use super::partition;
 use super::power;
-use super::provision::{Disks, define_on, detach_seed, image, still_off};
+use super::provision::{detach_seed, image};
 use super::release;
 use super::seed::{self, Guest};
 use super::work::{Done, StepDef, Work};
 use crate::error::{HostError, HostResult, io_error};
 use crate::host::{blocking, exec};
-use crate::ids::{AllocationId, Digest};
+use crate::ids::Digest;
 use crate::image::seed::make_folder;
-use crate::journal::{Journal, OperationRow};
 use crate::vm::PowerState;
 
 /// Bytes that a rescue disk leaves free on the host's own file system.
@@ -175,23 +175,6 @@ async fn back_to_own_disks(work: &Work) -> HostResult<()> {
         }
         Some(_) => Ok(()),
     }
-}
-
-/// The host key that the rescue image was given.
-pub fn host_key(work: &Work) -> HostResult<String> {
-    let none = || HostError::host(ErrorReason::HostKeyMismatch, "the rescue has no host key");
-    key_of(&work.operation).ok_or_else(none)
-}
-
-fn key_of(operation: &OperationRow) -> Option<String> {
-    let key = operation.output("seed")["host_key"].as_str();
-    key.map(str::to_owned)
-}
-
-/// The host key that a VM's last rescue image was given, whether or not somebody has logged in to it since.
-pub fn given_host_key(journal: &Journal, allocation: AllocationId) -> HostResult<Option<String>> {
-    let rescue = journal.last_rescue(allocation)?;
-    Ok(rescue.as_ref().and_then(key_of))
 }
 
 #[cfg(test)]

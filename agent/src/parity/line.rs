@@ -35,6 +35,23 @@ impl Status {
     }
 }
 
+/// How many conditions failed.
+pub fn failures(lines: &[Line]) -> usize {
+    let failed = lines.iter().filter(|line| line.status == Status::Fail);
+    failed.count()
+}
+
+/// The last line (I-21).
+pub fn summary(lines: &[Line]) -> String {
+    let count = |status| lines.iter().filter(|line| line.status == status).count();
+    format!(
+        "{PREFIX} summary checks={} warnings={} failures={}",
+        lines.len(),
+        count(Status::Warn),
+        failures(lines)
+    )
+}
+
 /// A condition and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {

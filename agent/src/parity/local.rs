@@ -3,8 +3,8 @@ use gpuaas_common::config::Settings as CommonSettings;
 
 use super::line::{Line, Status};
 use crate::checks::{HISTORICAL_NETWORK_SERVICE, NODE_AGENT};
-use crate::command::open;
 use crate::host::{exec, units};
+use crate::node::Node;
 use crate::settings::Settings;
 use crate::topology::readiness;
 
@@ -17,7 +17,7 @@ const AGENT: &str = "gpuaas-node-agent.service";
 /// # Errors
 /// The agent's settings cannot be used on this host.
 pub async fn lines(common: &CommonSettings, own: Settings) -> anyhow::Result<Vec<Line>> {
-    let node = open(common, own)?;
+    let node = Node::configured(common, own)?;
     let mut lines = vec![agent(common).await];
     for one in readiness::report(&node).await.evidence {
         if let Some(status) = Status::of(one.status()) {

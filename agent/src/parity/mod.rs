@@ -13,7 +13,7 @@ use gpuaas_common::config::Settings as CommonSettings;
 use uuid::Uuid;
 
 use self::api::Api;
-use self::line::{Line, PREFIX, Status};
+use self::line::{Line, Status, failures, summary};
 use crate::checks::{self, HostKind, Severity};
 use crate::settings::Settings;
 
@@ -94,22 +94,6 @@ fn text(lines: &[Line]) -> String {
 /// The exit status: 1 when a condition failed (I-22, I-23).
 fn code(lines: &[Line]) -> u8 {
     u8::from(failures(lines) > 0)
-}
-
-fn failures(lines: &[Line]) -> usize {
-    let failed = lines.iter().filter(|line| line.status == Status::Fail);
-    failed.count()
-}
-
-/// The last line (I-21).
-fn summary(lines: &[Line]) -> String {
-    let count = |status| lines.iter().filter(|line| line.status == status).count();
-    format!(
-        "{PREFIX} summary checks={} warnings={} failures={}",
-        lines.len(),
-        count(Status::Warn),
-        failures(lines)
-    )
 }
 
 /// A host that is meant for bare metal needs no slice services (INC-07). What the registry makes no hard check of such a

@@ -2,8 +2,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::line::summary;
 use super::line::{Line, Status, escape};
-use super::summary;
 use crate::checks::SSH;
 use crate::host::exec;
 

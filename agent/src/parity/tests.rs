@@ -3,6 +3,7 @@ use std::process::Command;
 
 use clap::Parser as _;
 
+use super::line::PREFIX;
 use super::*;
 
 /// The flags as the program reads them.

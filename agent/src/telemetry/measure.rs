@@ -1,7 +1,6 @@
 //! One measurement of every VM that runs, as libvirt counts it. A VM whose last measurement has not come back is not measured
 //! again: each would keep another of libvirt's threads for as long as the VM hangs.
-use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -15,24 +14,6 @@ use crate::node::Node;
 use crate::settings::NvmeAttachment;
 use crate::vm::{Hypervisor, without_waiting};
 use crate::wall_clock::now_ms;
-
-/// The measurements that are under way, also those that nobody waits for any more.
-#[derive(Default)]
-pub struct GuestLocks(Mutex<HashMap<AllocationId, Weak<()>>>);
-
-impl GuestLocks {
-    /// The right to measure a VM, until it is dropped; none while somebody has it.
-    fn take(&self, of: AllocationId) -> Option<Arc<()>> {
-        let mut guest_locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        guest_locks.retain(|_, turn| turn.strong_count() > 0);
-        if guest_locks.contains_key(&of) {
-            return None;
-        }
-        let turn = Arc::new(());
-        guest_locks.insert(of, Arc::downgrade(&turn));
-        Some(turn)
-    }
-}
 
 /// Counts what each VM used. Returns those whose guests can be queried, and the first failure; it keeps no other VM from being
 /// counted.

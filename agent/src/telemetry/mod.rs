@@ -4,7 +4,9 @@
 //!
 //! A guest is the tenant's. Each is queried by a task of its own, so that a slow one keeps no other waiting; its answer becomes
 //! numbers within bounds, and nothing of it a name or a label but the index of a GPU.
+pub mod follow;
 mod guest;
+mod guest_locks;
 mod measure;
 pub mod metrics;
 mod rates;
@@ -12,20 +14,14 @@ pub(crate) mod report;
 mod series;
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use gpuaas_common::CancellationToken;
 use gpuaas_proto::gpuaas::common::v1::GuestMetricsState;
-use tokio::time::MissedTickBehavior;
-use tokio_util::task::AbortOnDropHandle;
 
 use crate::ids::AllocationId;
-use crate::node::Node;
 use crate::vm::Usage;
-use crate::wall_clock::now_ms;
-use guest::Guest;
-use measure::{GuestLocks, measure};
+use guest_locks::GuestLocks;
 use rates::{Sample, rates};
 pub use report::COMMAND as GUEST_COMMAND;
 use report::Report;
@@ -177,53 +173,6 @@ impl Telemetry {
             })
         };
         self.vms().iter().filter_map(of).collect()
-    }
-}
-
-/// Measures the VMs until `shutdown`.
-pub async fn run(node: &Arc<Node>, shutdown: CancellationToken) {
-    let mut ticks = tokio::time::interval(node.telemetry.pause);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut followed: HashMap<AllocationId, AbortOnDropHandle<()>> = HashMap::new();
-    let mut was_failing = false;
-    loop {
-        let measured = async {
-            ticks.tick().await;
-            measure(node).await
-        };
-        let (answering, outcome) = tokio::select! {
-            () = shutdown.cancelled() => return,
-            measured = measured => measured,
-        };
-        // once, and not four times a minute
-        match &outcome {
-            Err(error) if !was_failing => tracing::warn!(%error, "cannot measure every VM"),
-            Ok(()) if was_failing => tracing::info!("measure the VMs again"),
-            _ => {}
-        }
-        was_failing = outcome.is_err();
-        followed.retain(|allocation, _| answering.contains(allocation));
-        for allocation in answering {
-            let begin = || {
-                let following = tokio::spawn(follow(Arc::clone(node), allocation));
-                AbortOnDropHandle::new(following)
-            };
-            followed.entry(allocation).or_insert_with(begin);
-        }
-    }
-}
-
-/// Queries one guest until nobody wants to know any more.
-async fn follow(node: Arc<Node>, allocation: AllocationId) {
-    let mut guest = Guest::default();
-    loop {
-        let report = guest.query(&node, allocation).await;
-        let pause = match report.values.is_empty() {
-            true => node.telemetry.pause * AFTER_FAILURE,
-            false => node.telemetry.pause,
-        };
-        node.telemetry.reported(allocation, report, now_ms());
-        tokio::time::sleep(pause).await;
     }
 }
 

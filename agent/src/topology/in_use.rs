@@ -2,10 +2,9 @@
 //! says what is, and judges nothing but what only this host can know: which domains are nobody's, and whether a disk is empty.
 //!
 //! It is cheap: no disk is read whose slot somebody holds, nor one that nobody wrote to since it was read.
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use gpuaas_proto::gpuaas::agent::v1 as pb;
@@ -13,11 +12,12 @@ use gpuaas_proto::gpuaas::common::v1::{Evidence, EvidenceStatus};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use serde::Deserialize;
 
+use super::observed::{Observed, lock};
 use super::pci::{self, PciKind};
 use crate::disk::DiskIdentity;
 use crate::disk::identity::{BY_ID, Resolution, loop_devices, resolve_by_id, resolve_lab};
 use crate::disk::mounts::{self, Mount};
-use crate::disk::passthrough::{self, OnTheirWay};
+use crate::disk::passthrough;
 use crate::disk::signatures::{REPORT_LIMIT, signatures};
 use crate::error::{HostError, HostResult, io_error};
 use crate::host::root::HostRoot;
@@ -39,23 +39,6 @@ const RETRY_PAUSE: Duration = Duration::from_millis(300);
 const RULES: &str = "guest_isolation";
 /// The agent puts rules back within seconds, and a guest that comes has none for a moment: only what lasts is reported.
 const RULES_LAST: Duration = Duration::from_secs(8);
-
-/// What is remembered from one report to the next.
-#[derive(Default)]
-pub struct Observed {
-    /// Last complete observation: what cannot be observed now is reported as it was.
-    last: Mutex<Option<pb::HostDevices>>,
-    /// Content of each disk, and what had been written to it then.
-    contents: Mutex<BTreeMap<String, (String, Vec<String>)>>,
-    rules_missing_since: Mutex<Option<Instant>>,
-    /// Disks that VMs gave back a moment ago.
-    pub(crate) on_their_way: OnTheirWay,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    // every value is replaced as a whole
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Observes the host; `evidence` is that of the same report. None: it was never possible.
 pub async fn observe(node: &Node, evidence: &[Evidence]) -> Option<pb::HostDevices> {

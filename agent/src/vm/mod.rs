@@ -5,6 +5,7 @@ mod domain;
 pub mod domain_xml;
 pub mod hypervisor;
 pub mod locality;
+pub mod nvram;
 pub mod serial_log;
 pub mod usage;
 mod workers;

@@ -1,8 +1,7 @@
 //! Enrolment, renewal and heartbeat of an agent against an inventory that the test plays.
-use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpuaas_agent::enrol;
 use gpuaas_agent::node::Node;
@@ -12,6 +11,7 @@ use gpuaas_common::identity::{Peer, host_dns, host_uri};
 use gpuaas_common::server::{Clients, Server};
 use gpuaas_common::{CancellationToken, Context};
 use gpuaas_dev::ca::Authority;
+use gpuaas_dev::until::until;
 use gpuaas_proto::gpuaas::agent::v1::topology_client::TopologyClient;
 use gpuaas_proto::gpuaas::agent::v1::topology_server::{Topology, TopologyServer};
 use gpuaas_proto::gpuaas::agent::v1::{
@@ -27,6 +27,8 @@ use tonic::{Request, Response, Status};
 use uuid::Uuid;
 
 const CELL: u16 = 1;
+/// Longest wait for something.
+const LONG: Duration = Duration::from_secs(30);
 
 /// What inventory was asked, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -279,8 +281,8 @@ impl World {
     }
 
     async fn wait_past(&self, second: i64) {
-        until("the certificate's end", || async {
-            Timestamp::now().as_second() > second
+        until("the certificate's end", LONG, async || {
+            (Timestamp::now().as_second() > second).then_some(())
         })
         .await;
     }
@@ -345,15 +347,6 @@ fn node(state: &Path) -> Node {
     Node::open(toml::from_str(&text).expect("settings"), b"").expect("node")
 }
 
-/// Waits until something holds, at most 30 s.
-async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while !holds().await {
-        assert!(Instant::now() < deadline, "never: {what}");
-        tokio::time::sleep(Duration::from_millis(25)).await;
-    }
-}
-
 fn manner(lifetime: i64) -> Manner {
     Manner {
         lifetime,
@@ -370,11 +363,14 @@ async fn a_08_a_serving_agent_renews_its_certificate_before_it_ends() {
     let context = Context::new("agent", world.common.clone()).expect("context");
     let server = Server::new(&context).add(TopologyServer::new(Serves));
     tokio::spawn(server.run(world.shutdown.clone()));
-    until("the agent serves", || world.reachable()).await;
+    until("the agent to serve", LONG, async || {
+        world.reachable().await.then_some(())
+    })
+    .await;
     let keep = enrol::keep_certificate(&world.node, &context, world.shutdown.clone());
     let watch = async {
-        until("the renewed certificate is stored", || async {
-            world.certificate() != first
+        until("the renewed certificate", LONG, async || {
+            (world.certificate() != first).then_some(())
         })
         .await;
         let by = Peer::Host {
@@ -460,8 +456,9 @@ async fn a_heartbeat_that_hangs_does_not_hold_up_the_end() {
     let context = Context::new("agent", world.common.clone()).expect("context");
     let heartbeat = enrol::heartbeat(&world.node, &context, world.shutdown.clone());
     let end = async {
-        until("the heartbeat is on its way", || async {
-            world.inventory.requested().contains(&Requested::Heartbeat)
+        until("the heartbeat", LONG, async || {
+            let requested = world.inventory.requested();
+            requested.contains(&Requested::Heartbeat).then_some(())
         })
         .await;
         world.shutdown.cancel();

@@ -6,13 +6,15 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpuaas_agent::gpu_fabric::{Did, activate, deactivate, reconcile};
+use gpuaas_agent::gpu_fabric::reconcile;
+use gpuaas_agent::gpu_fabric::steps::{Did, activate, deactivate};
 use gpuaas_agent::host::clock::BootMoment;
 use gpuaas_agent::host::root::HostRoot;
 use gpuaas_agent::ids::{AllocationId, OperationId};
 use gpuaas_agent::journal::{Kind, NewOperation, State, StepStatus};
 use gpuaas_agent::node::Node;
 use gpuaas_agent::vm::PowerState;
+use gpuaas_dev::until::until;
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::common::v1::SlotBindings;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -348,9 +350,10 @@ async fn d_96_a_launch_waits_for_a_fabric_manager_that_starts() {
         async move { world.up(vm, &[2, 4]).await }
     });
     // it has asked by now, and was told that it is too early
-    while world.board.get("calls").lines().count() < 3 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until("the third call of Fabric Manager", LONG, async || {
+        (world.board.get("calls").lines().count() >= 3).then_some(())
+    })
+    .await;
     assert!(!waiting.is_finished());
     world.board.set("state", "running\n");
     assert!(!waiting.await.expect("no panic").nothing);

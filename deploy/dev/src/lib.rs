@@ -18,5 +18,6 @@ pub mod registry;
 pub mod seed;
 pub mod stack;
 pub mod sweep;
+pub mod until;
 
 pub use error::{Error, Result};

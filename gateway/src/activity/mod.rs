@@ -19,11 +19,9 @@ use tonic::Status;
 use uuid::Uuid;
 
 use crate::audit;
-use crate::identity::call::Call;
+use crate::identity::call::{Call, OPERATOR};
 use crate::store::{self, PrincipalKind};
 
-/// Whom members read of instead of the name of somebody who runs the platform.
-pub const OPERATOR: &str = "operator";
 /// What only the methods of administrators do. Whoever calls them acts as an operator, also one who is a member.
 const BY_OPERATORS: [&str; 7] = [
     "allocation.operator_stop",

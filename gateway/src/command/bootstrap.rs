@@ -6,7 +6,7 @@ use clap::Args;
 use gpuaas_common::db;
 use gpuaas_common::id::IdGen;
 
-use super::ConfigFlags;
+use super::flags::ConfigFlags;
 use super::token::{DAY_SECONDS, ensure};
 use crate::store::{NewPrincipal, own_organisation, seed};
 

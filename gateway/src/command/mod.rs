@@ -1,14 +1,13 @@
 //! The subcommands beside serving: print the documents, seed the first rows, sign a development token.
 mod bootstrap;
+mod flags;
 mod token;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
-use gpuaas_common::config::{self, Settings};
+use clap::{Parser, Subcommand};
 
-use crate::Config;
+use self::flags::ConfigFlags;
 
 /// The edge of GPUaaS: JSON over HTTP outside, gRPC inside. Without a subcommand it serves.
 #[derive(Parser)]
@@ -18,23 +17,6 @@ struct Cli {
     flags: ConfigFlags,
     #[command(subcommand)]
     command: Option<Command>,
-}
-
-/// The flags of the common configuration.
-#[derive(Args, Clone, Debug)]
-struct ConfigFlags {
-    /// Configuration file in TOML; later files win.
-    #[arg(long = "config", value_name = "FILE", global = true)]
-    config: Vec<PathBuf>,
-    /// One setting, as section.key=value; wins over files and environment.
-    #[arg(long = "set", value_name = "SECTION.KEY=VALUE", global = true)]
-    set: Vec<String>,
-}
-
-impl ConfigFlags {
-    fn load(&self) -> anyhow::Result<(Settings, Config)> {
-        Ok(config::load_service("gateway", &self.config, &self.set)?)
-    }
 }
 
 #[derive(Subcommand)]

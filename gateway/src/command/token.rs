@@ -6,7 +6,7 @@ use clap::Args;
 use gpuaas_common::db;
 use jiff::Timestamp;
 
-use super::ConfigFlags;
+use super::flags::ConfigFlags;
 use crate::auth::dev_issuer::DevIssuer;
 use crate::{secret_file, store};
 

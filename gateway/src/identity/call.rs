@@ -10,7 +10,6 @@ use sqlx::{PgConnection, Postgres, Transaction};
 use tonic::Code;
 use uuid::Uuid;
 
-use crate::activity::OPERATOR;
 use crate::app::App;
 use crate::auth::sessions::Session;
 use crate::contract::route::Route;
@@ -19,6 +18,9 @@ use crate::store::{
     self, Group, OrganisationRow, Principal, ProjectRow, Role, TenantState, find_organisation,
     find_project,
 };
+
+/// Whom members read of instead of the name of somebody who runs the platform.
+pub const OPERATOR: &str = "operator";
 
 /// The action of who invites into an organisation.
 pub(super) const INVITE_TO_ORGANISATION: &str = "organisation_invitation.create";

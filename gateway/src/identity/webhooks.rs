@@ -13,9 +13,8 @@ use sqlx::{PgConnection, Postgres, Transaction};
 use tonic::Code;
 use uuid::Uuid;
 
-use super::call::{Begun, Call, Of, known_id, unknown};
+use super::call::{Begun, Call, OPERATOR, Of, known_id, unknown};
 use super::{parse, wire};
-use crate::activity::OPERATOR;
 use crate::store::{self, DeliveryRow, Group, NewWebhook, Role, WebhookRow};
 use crate::webhooks::message::{digested, message};
 use crate::webhooks::secret::Secret;

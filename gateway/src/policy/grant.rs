@@ -1,33 +1,18 @@
 //! What one caller may do of one action: in which of its projects, and what it lacks in the others.
-use gpuaas_common::Error;
 use gpuaas_common::access::Group;
-use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
-use prost_reflect::{DynamicMessage, MessageDescriptor};
-use tonic::Code;
+use prost_reflect::DynamicMessage;
 use uuid::Uuid;
 
+use super::refusal::{Refusal, any_of, broken, needs};
+use super::request::{NAMED_BY, asked_for, named, named_by, named_project};
 use super::{Asked, PlatformRole, Policies, Resource, Verdict, Who};
 use crate::contract::route::GATEWAY;
 use crate::contract::route::Route;
-use crate::error::ApiError;
 use crate::store::{
     Guardrails, NO_GUARDRAILS, Principal, PrincipalKind, Role, Scope, platform_role_name,
 };
 
-const PROJECT: &str = "project_id";
-const ORGANISATION: &str = "organisation_id";
 const ALLOCATION: &str = "allocation_id";
-/// The fields by which a request says what it is about.
-const NAMED_BY: [&str; 2] = [PROJECT, ORGANISATION];
-/// Where a resource that is created may say it.
-const CONFIG: &str = "config";
-/// The fields of what is launched or reserved that guardrails may limit.
-const REGION: &str = "region_code";
-const SKU: &str = "sku";
-/// Several of them.
-const ALLOCATIONS: &str = "allocations";
-/// What the ids of policies for guardrails of organisations begin with; the guardrail's name is next, up to a hyphen.
-const OF_ORGANISATION: &str = "organisation-guardrail-";
 const ROLES: [Role; 4] = [Role::Owner, Role::Member, Role::Viewer, Role::Billing];
 const PLATFORM_ROLES: [PlatformRole; 3] = [
     PlatformRole::Admin,
@@ -47,81 +32,6 @@ pub struct Grant {
     /// The caller may do it by a role on the platform, in projects that are not its own.
     by_platform: bool,
 }
-
-/// Why an action is not allowed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    action: String,
-    message: String,
-    roles: Vec<&'static str>,
-    guardrail: Option<Box<Broken>>,
-}
-
-/// A guardrail that forbids it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Broken {
-    name: String,
-    organisation: Uuid,
-    /// What of the request, and the rule that it breaks.
-    field: Option<(String, String)>,
-}
-
-impl Refusal {
-    /// As the caller gets it.
-    pub fn into_error(self) -> ApiError {
-        let (reason, metadata, field) = self.details();
-        let mut error = ApiError::new(Code::PermissionDenied, reason, self.message);
-        for (key, value) in metadata {
-            error = error.meta(key, value);
-        }
-        match field {
-            Some((field, rule)) => error.violation(field, rule),
-            None => error,
-        }
-    }
-
-    /// The same where the gateway answers itself.
-    pub fn into_own_error(self) -> Error {
-        let (reason, metadata, field) = self.details();
-        let mut error = Error::new(Code::PermissionDenied, reason, self.message);
-        for (key, value) in metadata {
-            error = error.meta(key, value);
-        }
-        match field {
-            Some((field, rule)) => error.field(field, rule),
-            None => error,
-        }
-    }
-
-    fn details(&self) -> Details {
-        let mut metadata = vec![("action", self.action.clone())];
-        if !self.roles.is_empty() {
-            metadata.push(("roles", self.roles.join(",")));
-        }
-        let Some(broken) = &self.guardrail else {
-            return (ErrorReason::PermissionDenied, metadata, None);
-        };
-        metadata.push(("guardrail", broken.name.clone()));
-        metadata.push(("organisation_id", broken.organisation.to_string()));
-        (ErrorReason::Guardrail, metadata, broken.field.clone())
-    }
-
-    /// The same where what breaks it is in a part of the request.
-    fn within(mut self, part: &str) -> Self {
-        let field = self.guardrail.as_mut().and_then(|it| it.field.as_mut());
-        if let Some((field, _)) = field {
-            field.insert_str(0, part);
-        }
-        self
-    }
-}
-
-/// Reason, metadata and field of a refusal.
-type Details = (
-    ErrorReason,
-    Vec<(&'static str, String)>,
-    Option<(String, String)>,
-);
 
 impl Grant {
     /// What is allowed in these projects and withheld nowhere.
@@ -580,120 +490,4 @@ fn allocations(principal: &Principal, project: Uuid, action: &str) -> Vec<(Uuid,
         .filter(|one| one.project == project && one.permission.lets(action))
         .map(|one| (one.allocation, one.project))
         .collect()
-}
-
-/// The guardrail of an organisation that one of these policies stands for, with its name.
-fn broken<'a>(policies: &'a [String], guardrails: &Guardrails) -> Option<(&'a str, Broken)> {
-    let mut own = policies
-        .iter()
-        .filter_map(|id| id.strip_prefix(OF_ORGANISATION));
-    let name = own.next()?.split('-').next()?;
-    let one_of = |names: &[String]| {
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        format!("must be {}", any_of(&names))
-    };
-    let field = match name {
-        "allowed_regions" => Some((REGION, one_of(&guardrails.allowed_regions))),
-        "allowed_skus" => Some((SKU, one_of(&guardrails.allowed_skus))),
-        "max_api_key_days" => {
-            let days = guardrails.max_api_key_days;
-            Some(("expire_time", format!("must be in the next {days} days")))
-        }
-        _ => None,
-    };
-    let broken = Broken {
-        name: name.to_owned(),
-        organisation: guardrails.organisation_id,
-        field: field.map(|(field, rule)| (field.to_owned(), rule)),
-    };
-    Some((name, broken))
-}
-
-/// Each region and SKU that a request launches or reserves, with the part of the request that says it.
-fn asked_for(message: &DynamicMessage) -> Vec<(String, Option<String>, Option<String>)> {
-    let text = |of: &DynamicMessage, field: &str| {
-        let value = of.get_field_by_name(field)?;
-        let text = value.as_str().filter(|text| !text.is_empty());
-        text.map(str::to_owned)
-    };
-    let of = |part: String, of: &DynamicMessage| (part, text(of, REGION), text(of, SKU));
-    let mut found = vec![of(String::new(), message)];
-    if let Some(config) = message.get_field_by_name(CONFIG) {
-        found.extend(config.as_message().map(|it| of(format!("{CONFIG}."), it)));
-    }
-    if let Some(several) = message.get_field_by_name(ALLOCATIONS) {
-        let several = several.as_list().unwrap_or_default().iter().enumerate();
-        found.extend(several.filter_map(|(index, one)| {
-            let one = one.as_message()?;
-            Some(of(format!("{ALLOCATIONS}[{index}]."), one))
-        }));
-    }
-    found.retain(|(_, region, sku)| region.is_some() || sku.is_some());
-    found
-}
-
-/// Whether requests of the route may say which project or organisation they are about.
-fn named_by(route: &Route) -> bool {
-    has(route, &NAMED_BY)
-}
-
-fn has(route: &Route, fields: &[&str]) -> bool {
-    let input = route.method.input();
-    let config = input
-        .get_field_by_name(CONFIG)
-        .and_then(|field| field.kind().as_message().cloned());
-    let names = |message: &MessageDescriptor| {
-        fields
-            .iter()
-            .any(|field| message.get_field_by_name(field).is_some())
-    };
-    names(&input) || config.is_some_and(|config| names(&config))
-}
-
-/// Whether requests of the route may say which project they are about.
-pub fn names_a_project(route: &Route) -> bool {
-    has(route, &[PROJECT])
-}
-
-/// The project that a request says that it is about; an error for what is no id.
-pub fn named_project(message: &DynamicMessage) -> Option<Result<Uuid, uuid::Error>> {
-    named(message, &[PROJECT])
-}
-
-/// The organisation that a request says that it is about; an error for what is no id.
-pub fn named_organisation(message: &DynamicMessage) -> Option<Result<Uuid, uuid::Error>> {
-    named(message, &[ORGANISATION])
-}
-
-/// What a message says that it is about.
-fn named(message: &DynamicMessage, by: &[&str]) -> Option<Result<Uuid, uuid::Error>> {
-    let of_config = || {
-        let config = message.get_field_by_name(CONFIG)?;
-        named_in(config.as_message()?, by)
-    };
-    named_in(message, by).or_else(of_config)
-}
-
-fn named_in(message: &DynamicMessage, by: &[&str]) -> Option<Result<Uuid, uuid::Error>> {
-    by.iter().find_map(|field| {
-        let value = message.get_field_by_name(field)?;
-        let text = value.as_str()?;
-        (!text.is_empty()).then(|| text.parse())
-    })
-}
-
-fn needs(roles: &[&str], what: &str, role: Option<Role>) -> String {
-    let own = match role {
-        Some(role) => format!("; yours is {}", role.as_str()),
-        None => String::new(),
-    };
-    format!("This needs the role {} in the {what}{own}.", any_of(roles))
-}
-
-fn any_of(roles: &[&str]) -> String {
-    match roles {
-        [] => "of nobody".to_owned(),
-        [one] => (*one).to_owned(),
-        [others @ .., last] => format!("{} or {last}", others.join(", ")),
-    }
 }

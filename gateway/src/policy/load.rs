@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use cedar_policy::{PolicyId, PolicySet, Schema, ValidationMode, Validator};
 use miette::Diagnostic;
 
-use super::PolicyError;
+use super::error::PolicyError;
 
 /// The policies by which the guardrails of organisations bind: what their owners are shown to be in force is in force, also
 /// beside a folder that was copied from a release before.

@@ -5,12 +5,15 @@
 //! guardrail made that no role of a project or organisation lifts, be it the operator's or the organisation's own. What is
 //! decided here depends on who calls, the role in the project or organisation, what the organisation forbids, and the scopes
 //! of the key; whose a resource is, services know.
+mod error;
 mod grant;
 mod load;
+mod refusal;
+mod request;
 mod schema;
 
 use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use cedar_policy::{
     Authorizer, Context, Decision, Entities, Entity, EntityId, EntityTypeName, EntityUid,
@@ -22,34 +25,12 @@ use uuid::Uuid;
 use crate::contract::route::RouteTable;
 use crate::store::{Guardrails, NO_GUARDRAILS, Role, Scope, platform_role_name};
 
-pub use grant::{Grant, Refusal, named_organisation, named_project, names_a_project, who};
+pub use error::PolicyError;
+pub use grant::{Grant, who};
 pub use load::Source;
-
-/// Why the policies are not usable.
-#[derive(Debug, thiserror::Error)]
-pub enum PolicyError {
-    /// The contract and the kinds make no schema.
-    #[error("schema of policies")]
-    Schema(#[source] Box<cedar_policy::CedarSchemaError>),
-    /// The folder cannot be read.
-    #[error("setting gateway.policies: {folder}")]
-    Folder {
-        /// The folder or a file in it.
-        folder: PathBuf,
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
-    /// Nobody could do anything.
-    #[error("setting gateway.policies: {0} has no *.cedar file")]
-    NoPolicies(PathBuf),
-    /// What is wrong, by file, line, column and id.
-    #[error("policies are wrong:\n{}", .0.join("\n"))]
-    Policies(Vec<String>),
-    /// The engine does not take what the schema made; our own fault.
-    #[error("policy engine: {0}")]
-    Engine(String),
-}
+pub use refusal::Refusal;
+pub use request::{named_organisation, named_project, names_a_project};
+pub use schema::{SCIM_READ, SCIM_WRITE};
 
 /// Who asks, as far as policies are concerned.
 #[derive(Clone, Copy, Debug)]

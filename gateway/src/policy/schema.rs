@@ -6,19 +6,23 @@ use std::fmt::Write as _;
 use cedar_policy::Schema;
 use gpuaas_common::access::Group;
 
-use super::PolicyError;
+use super::error::PolicyError;
 use crate::contract::route::RouteTable;
-use crate::scim;
 
 /// The kinds.
 const KINDS: &str = include_str!("../../../deploy/policies/gpuaas.cedarschema");
+
+/// The action of reads by SCIM, for policies and records.
+pub const SCIM_READ: &str = "scim.read";
+/// The action of changes by SCIM.
+pub const SCIM_WRITE: &str = "scim.write";
 
 /// Actions with their groups, by the names that policies have for them.
 pub type Actions = BTreeMap<String, Group>;
 
 /// The actions of all routes, and those of SCIM, which has no routes in the contract.
 pub fn actions(routes: &RouteTable) -> Actions {
-    let scim = [scim::READ, scim::WRITE].map(|action| (action.to_owned(), Group::Scim));
+    let scim = [SCIM_READ, SCIM_WRITE].map(|action| (action.to_owned(), Group::Scim));
     routes
         .routes()
         .iter()

@@ -346,8 +346,8 @@ fn guardrails_of_an_organisation_bind_what_is_done_to_it() {
         (key, "organisation.get", false),
         (key, "organisation_guardrails.update", false),
         // who leaves is taken out all the same
-        (key, crate::scim::READ, true),
-        (key, crate::scim::WRITE, true),
+        (key, SCIM_READ, true),
+        (key, SCIM_WRITE, true),
     ] {
         let verdict = policies.decide(who, action, organisation);
         assert_eq!(verdict.is_allowed(), allowed, "{action}: {verdict:?}");

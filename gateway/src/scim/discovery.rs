@@ -71,7 +71,7 @@ fn answer(all: Vec<Value>, id: Option<&str>, query: &str, what: &str) -> Result<
     if let Some(id) = id {
         let found = all.into_iter().find(|one| one["id"] == id);
         let found = found.ok_or_else(|| ScimError::not_found(what))?;
-        return Ok(super::json(StatusCode::OK, &found));
+        return Ok(super::call::json(StatusCode::OK, &found));
     }
     let list = json!({
         "schemas": ["urn:ietf:params:scim:api:messages:2.0:ListResponse"],
@@ -80,5 +80,5 @@ fn answer(all: Vec<Value>, id: Option<&str>, query: &str, what: &str) -> Result<
         "itemsPerPage": all.len(),
         "Resources": all,
     });
-    Ok(super::json(StatusCode::OK, &list))
+    Ok(super::call::json(StatusCode::OK, &list))
 }

@@ -7,10 +7,11 @@ use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::call::{Scim, etag, no_content, with_digests};
 use super::error::{Result, ScimError};
+use super::patch;
 use super::query::{List, Shape};
 use super::schema::{self, EXTERNAL_ID, GROUP, GROUP_ATTRIBUTES};
-use super::{Scim, etag, no_content, patch, with_digests};
 use crate::store::{self, ScimGroupRow, changes_of};
 
 /// Most users that an audit row names one by one.
@@ -164,7 +165,10 @@ pub async fn list(scim: &Scim<'_>, list: List) -> Result<Response> {
     for row in &rows {
         groups.push(shown(scim, &mut conn, row, &list.shape).await?);
     }
-    Ok(super::json(StatusCode::OK, &list.answer(total, &groups)))
+    Ok(super::call::json(
+        StatusCode::OK,
+        &list.answer(total, &groups),
+    ))
 }
 
 /// A method on one group.

@@ -4,6 +4,7 @@
 //! a principal of the issuer that the platform has set for the organisation. Who is not active any more is put out at once: a
 //! principal that SCIM registered is disabled, and one that was there before leaves the organisation. Groups give nothing by
 //! themselves; owners map them on roles in projects. No payload gives a role: the attribute `roles` is not kept.
+mod call;
 mod discovery;
 pub mod error;
 pub mod filter;
@@ -21,31 +22,25 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::any;
-use gpuaas_common::audit;
-use gpuaas_common::id::IdGen;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request};
 use hyper::body::Body as _;
-use serde_json::{Map, Value};
-use sqlx::{PgConnection, Postgres, Transaction};
+use serde_json::Value;
 use uuid::Uuid;
 
-use self::error::{CONTENT_TYPE, Result, ScimError};
+use self::call::{Scim, json};
+use self::error::{Result, ScimError};
 use crate::app::{App, Id};
 use crate::auth::sessions::Session;
 use crate::contract::access::{Access, Audience};
 use crate::http::authorize::{Attempt, authenticate, record_refusal};
 use crate::http::call::{RequestPermits, collect, peer_of};
 use crate::limits::rates::{Class, Standing};
-use crate::policy::{Resource, who};
-use crate::store::{self, ScimSettings, TenantState};
+use crate::policy::{Resource, SCIM_READ, SCIM_WRITE, who};
+use crate::store;
 
 /// Where it is served.
 pub const BASE: &str = "/scim/v2";
-/// The action of reads, for policies and records.
-pub const READ: &str = "scim.read";
-/// The action of changes.
-pub const WRITE: &str = "scim.write";
 
 /// The routes.
 pub fn router() -> Router<Arc<App>> {
@@ -134,134 +129,6 @@ impl<'a> Target<'a> {
     }
 }
 
-/// One request of a provider that may make it.
-struct Scim<'a> {
-    app: &'a App,
-    session: &'a Session,
-    request_id: &'a str,
-    headers: &'a HeaderMap,
-    /// Whose people and groups.
-    organisation: Uuid,
-    /// How they sign in.
-    settings: ScimSettings,
-    /// The address of SCIM as the client knows it.
-    base: &'a str,
-}
-
-/// The detail of a change with the digests of the resource before and after it, as a client would send it.
-fn with_digests(
-    detail: Value,
-    before: Option<Map<String, Value>>,
-    after: Option<Map<String, Value>>,
-) -> Value {
-    audit::with_digests_of_json(detail, before.map(Value::Object), after.map(Value::Object))
-}
-
-impl Scim<'_> {
-    fn new_id(&self) -> Uuid {
-        IdGen::new(self.app.cell).next()
-    }
-
-    /// Begins a change. Changes of one organisation are one after the other.
-    async fn begin(&self) -> Result<Transaction<'static, Postgres>> {
-        let mut tx = self.app.pool.begin().await?;
-        store::lock_organisation(&mut tx, self.organisation).await?;
-        store::hold_projects_of(&mut tx, self.organisation).await?;
-        let me = self.session.principal.id;
-        let row = store::find_organisation(&mut tx, self.organisation, me).await?;
-        match row {
-            Some(row) if row.state != TenantState::Closed => Ok(tx),
-            _ => Err(ScimError::forbidden(
-                "The organisation is closed, for good.",
-            )),
-        }
-    }
-
-    /// The audit row of a change.
-    async fn record(
-        &self,
-        conn: &mut PgConnection,
-        (action, resource): (&str, &str),
-        id: Uuid,
-        mut detail: Value,
-    ) -> Result<()> {
-        detail["organisation_id"] = self.organisation.to_string().into();
-        let entry = audit::Entry {
-            principal: &self.session.principal.name,
-            action,
-            resource,
-            resource_id: &id.to_string(),
-            request_id: self.request_id,
-            detail,
-        };
-        Ok(audit::record(conn, entry).await?)
-    }
-
-    /// Refuses a change of another version than the one that the client has seen.
-    fn check_version(&self, version: i64) -> Result<()> {
-        let Some(given) = self.headers.get(header::IF_MATCH) else {
-            return Ok(());
-        };
-        if names_version(given, version) {
-            return Ok(());
-        }
-        Err(ScimError::new(
-            StatusCode::PRECONDITION_FAILED,
-            "The resource has changed since: read it again.",
-        ))
-    }
-
-    /// A resource as the answer.
-    fn answer(&self, status: StatusCode, version: i64, resource: Map<String, Value>) -> Response {
-        let unchanged = self.headers.get(header::IF_NONE_MATCH);
-        if status == StatusCode::OK && unchanged.is_some_and(|given| names_version(given, version))
-        {
-            let mut response = Response::new(Body::empty());
-            *response.status_mut() = StatusCode::NOT_MODIFIED;
-            return response;
-        }
-        let location = resource
-            .get("meta")
-            .and_then(|meta| meta["location"].as_str());
-        let location = location.and_then(|text| HeaderValue::from_str(text).ok());
-        let mut response = json(status, &Value::Object(resource));
-        if let Ok(etag) = HeaderValue::from_str(&etag(version)) {
-            response.headers_mut().insert(header::ETAG, etag);
-        }
-        if let Some(location) = location {
-            response.headers_mut().insert(header::LOCATION, location);
-        }
-        response
-    }
-}
-
-fn etag(version: i64) -> String {
-    format!("W/\"{version}\"")
-}
-
-fn names_version(given: &HeaderValue, version: i64) -> bool {
-    let Ok(given) = given.to_str() else {
-        return false;
-    };
-    let mut tags = given.split(',').map(str::trim);
-    tags.any(|tag| tag == "*" || tag.trim_start_matches("W/") == format!("\"{version}\""))
-}
-
-fn json(status: StatusCode, body: &Value) -> Response {
-    let mut response = Response::new(Body::from(body.to_string()));
-    *response.status_mut() = status;
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, CONTENT_TYPE);
-    response
-}
-
-fn no_content() -> Response {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    response
-}
-
 async fn serve(State(app): State<Arc<App>>, request: Request) -> Response {
     let started = Instant::now();
     let (parts, body) = request.into_parts();
@@ -320,9 +187,9 @@ async fn try_serve(
         return Err(wrong_method(&parts.method, target.methods()));
     }
     let (action, class) = if target.reads(&parts.method) {
-        (READ, Class::Read)
+        (SCIM_READ, Class::Read)
     } else {
-        (WRITE, Class::Write)
+        (SCIM_WRITE, Class::Write)
     };
     let organisation = permit(app, &session, (action, class), request_id).await?;
     let body = if body.is_end_stream() {

@@ -5,10 +5,11 @@ use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::call::{Scim, etag, no_content, with_digests};
 use super::error::{Result, ScimError};
+use super::patch;
 use super::query::{List, Shape};
 use super::schema::{self, EXTERNAL_ID, USER, USER_ATTRIBUTES};
-use super::{Scim, etag, no_content, patch, with_digests};
 use crate::auth::verify::Identity;
 use crate::identity::{display_name, email, names};
 use crate::store::{
@@ -163,7 +164,10 @@ pub async fn list(scim: &Scim<'_>, list: List) -> Result<Response> {
     .await?;
     let users = rows.iter().map(|row| list.shape.apply(resource(scim, row)));
     let users: Vec<_> = users.collect();
-    Ok(super::json(StatusCode::OK, &list.answer(total, &users)))
+    Ok(super::call::json(
+        StatusCode::OK,
+        &list.answer(total, &users),
+    ))
 }
 
 /// A method on one user.

@@ -5,7 +5,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{FromRow, PgConnection, Row as _};
 use uuid::Uuid;
 
-use super::principal::decode;
+use super::column::decode;
 
 /// What a grant lets a member do in an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

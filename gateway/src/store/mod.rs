@@ -3,6 +3,7 @@ mod access;
 mod allocation_grants;
 mod api_keys;
 mod bootstrap;
+mod column;
 mod guardrails;
 mod invitations;
 mod launches;
@@ -12,8 +13,10 @@ mod organisations;
 mod principal;
 mod principals;
 mod projects;
+mod role;
 mod scim;
 mod scim_groups;
+mod scim_people;
 mod scim_select;
 mod scope;
 mod service_accounts;
@@ -75,17 +78,18 @@ pub use projects::{
     list_projects, lock_project, projects_of, rename_project, set_project_state,
 };
 pub use scim::{
-    MembershipChange, NewScimUser, Person, ScimHome, ScimSettings, ScimUserRow, SubjectAttribute,
-    changes_of, count_scim, delete_scim_user, find_scim_user, insert_scim_user,
-    is_member_elsewhere, leave_organisation, person_by_id, person_by_identity, put_scim_settings,
-    register_person, scim_home, scim_settings, sync_member, sync_scim, update_person,
-    update_scim_user,
+    MembershipChange, NewScimUser, ScimHome, ScimSettings, ScimUserRow, SubjectAttribute,
+    changes_of, count_scim, delete_scim_user, find_scim_user, insert_scim_user, leave_organisation,
+    put_scim_settings, scim_home, scim_settings, sync_member, sync_scim, update_scim_user,
 };
 pub use scim_groups::{
     CountedGroup, MappingRow, SCIM_GROUPS, ScimGroupRow, add_scim_members, delete_mapping,
     delete_scim_group, find_scim_group, insert_mapping, insert_scim_group, known_scim_users,
     list_mappings, list_scim_groups_of, principals_of_users, remove_scim_members, scim_members,
     update_scim_group,
+};
+pub use scim_people::{
+    Person, is_member_elsewhere, person_by_id, person_by_identity, register_person, update_person,
 };
 pub use scim_select::{Page, list_groups as select_scim_groups, list_users as select_scim_users};
 pub use scope::Scope;

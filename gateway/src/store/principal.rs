@@ -7,7 +7,10 @@ use uuid::Uuid;
 
 use super::allocation_grants::AllocationPermission;
 use super::api_keys::scopes;
+use super::column::unknown;
+pub(super) use super::column::{decode, decode_optional};
 use super::guardrails::{Guardrails, NO_GUARDRAILS};
+pub use super::role::Role;
 use super::scope::Scope;
 
 /// What a principal is.
@@ -55,42 +58,6 @@ pub fn platform_role_name(role: PlatformRole) -> &'static str {
         PlatformRole::Admin => "admin",
         PlatformRole::Operator => "operator",
         PlatformRole::Auditor => "auditor",
-    }
-}
-
-/// A role in an organisation or a project; the greater one is the stronger.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Role {
-    /// Sees usage and cost.
-    Billing,
-    /// Sees everything, changes nothing.
-    Viewer,
-    /// Launches and uses allocations.
-    Member,
-    /// Manages members, keys and settings, too.
-    Owner,
-}
-
-impl Role {
-    /// From the column.
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "billing" => Some(Self::Billing),
-            "viewer" => Some(Self::Viewer),
-            "member" => Some(Self::Member),
-            "owner" => Some(Self::Owner),
-            _ => None,
-        }
-    }
-
-    /// For the column.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Billing => "billing",
-            Self::Viewer => "viewer",
-            Self::Member => "member",
-            Self::Owner => "owner",
-        }
     }
 }
 
@@ -165,34 +132,6 @@ impl Principal {
 fn find(roles: &[(Uuid, Role)], id: Uuid) -> Option<Role> {
     let found = roles.iter().find(|(of, _)| *of == id);
     found.map(|(_, role)| *role)
-}
-
-/// A column whose text the database restricts.
-pub(super) fn decode<T>(
-    row: &PgRow,
-    column: &str,
-    parse: impl Fn(&str) -> Option<T>,
-) -> sqlx::Result<T> {
-    let text: String = row.try_get(column)?;
-    parse(&text).ok_or_else(|| unknown(column, &text))
-}
-
-/// The same where there may be none.
-pub(super) fn decode_optional<T>(
-    row: &PgRow,
-    column: &str,
-    parse: impl Fn(&str) -> Option<T>,
-) -> sqlx::Result<Option<T>> {
-    let text: Option<String> = row.try_get(column)?;
-    text.map(|text| parse(&text).ok_or_else(|| unknown(column, &text)))
-        .transpose()
-}
-
-fn unknown(column: &str, text: &str) -> sqlx::Error {
-    sqlx::Error::ColumnDecode {
-        index: column.to_owned(),
-        source: format!("unknown value {text:?}").into(),
-    }
 }
 
 fn roles(row: &PgRow, ids: &str, roles: &str) -> sqlx::Result<Vec<(Uuid, Role)>> {

@@ -1,8 +1,9 @@
 //! The audit trail of the whole cell, as administrators read it (P10).
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpuaas_cli::audit_chain::{Chain, Place};
 use gpuaas_common::audit::{self, Entry};
+use gpuaas_dev::until::until_ok;
 use reqwest::Method;
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Executor as _};
@@ -43,8 +44,7 @@ async fn record(world: &World, role: &str, principal: &str) {
 
 /// All sealed records of a source, in pages, and what the first of them follows.
 async fn export(world: &World, source: &str, wanted: usize) -> (Place, Vec<Value>) {
-    let deadline = Instant::now() + TIMEOUT;
-    loop {
+    until_ok("the records to be sealed", TIMEOUT, async || {
         let mut records: Vec<Value> = Vec::new();
         let mut start = None;
         loop {
@@ -61,16 +61,12 @@ async fn export(world: &World, source: &str, wanted: usize) -> (Place, Vec<Value
             }
             records.extend(page.iter().cloned());
         }
-        if records.len() >= wanted {
-            return (start.expect("a page"), records);
+        match records.len() >= wanted {
+            true => Ok((start.expect("a page"), records)),
+            false => Err(format!("only {} are sealed", records.len())),
         }
-        assert!(
-            Instant::now() < deadline,
-            "only {} are sealed",
-            records.len()
-        );
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    })
+    .await
 }
 
 fn findings(start: &Place, records: &[Value]) -> Vec<String> {

@@ -43,11 +43,10 @@ fn events(text: &str) -> Vec<(String, String, Value)> {
 }
 
 async fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !holds() {
-        assert!(started.elapsed() < Duration::from_secs(20), "{what}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    gpuaas_dev::until::until(what, Duration::from_secs(20), async || {
+        holds().then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]

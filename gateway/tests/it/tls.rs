@@ -1,8 +1,9 @@
 //! TLS of the edge itself: served with a certificate from files, which are read again while it serves.
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpuaas_dev::ca::Authority;
+use gpuaas_dev::until::until;
 use gpuaas_gateway::http::tls::TlsFiles;
 use reqwest::{Certificate, Client};
 
@@ -62,13 +63,12 @@ async fn the_api_is_served_over_tls_and_its_certificate_is_exchanged_while_it_se
     assert_eq!(answer(call(&again).await.expect("an answer")).await.0, 200);
 
     let second = renew(folder, "second");
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while call(&client(&second)).await.is_err() {
-        assert!(
-            Instant::now() < deadline,
-            "the last certificate is shown on"
-        );
-    }
+    until(
+        "the next certificate to be shown",
+        Duration::from_secs(20),
+        async || call(&client(&second)).await.ok(),
+    )
+    .await;
     // a connection that is open stays open
     assert_eq!(answer(call(&first).await.expect("an answer")).await.0, 200);
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use gpuaas_common::Error;
 use gpuaas_common::identity::Caller;
 use gpuaas_common::origin::{self, Origin};
+use gpuaas_dev::until::until_ok;
 use gpuaas_proto::gpuaas::allocation::v1::SerialLogPart;
 use gpuaas_proto::gpuaas::allocation::v1::allocation_service_server::AllocationService;
 use gpuaas_proto::gpuaas::allocation::v1::read_serial_log_response::Event;
@@ -153,15 +154,14 @@ impl Record {
 
     /// Returns when so many streams are open.
     pub async fn until_open(&self, expected: usize) {
-        let deadline = std::time::Instant::now() + Duration::from_secs(20);
-        while self.open() != expected {
-            assert!(
-                std::time::Instant::now() < deadline,
-                "{} are open",
-                self.open()
-            );
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        until_ok("streams", Duration::from_secs(20), async || {
+            let open = self.open();
+            match open == expected {
+                true => Ok(()),
+                false => Err(format!("{open} are open")),
+            }
+        })
+        .await;
     }
 
     /// Messages of streams that were handed over to be sent.

@@ -10,6 +10,7 @@ use axum::response::Redirect;
 use axum::routing::{get, post};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use gpuaas_dev::until::until;
 use gpuaas_gateway::webhooks::events::EVENT_TYPES;
 use gpuaas_proto::gpuaas::internal::events::v1::Event;
 use http::{HeaderMap, StatusCode};
@@ -519,19 +520,14 @@ async fn an_endpoint_that_is_gone_disables_its_webhook_which_can_be_enabled_agai
 }
 
 async fn until_position(pool: &sqlx::PgPool, position: i64) {
-    let look = async {
-        loop {
-            let now: i64 = sqlx::query_scalar("SELECT position FROM webhook_head")
-                .fetch_one(pool)
-                .await
-                .expect("row");
-            if now >= position {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(TIMEOUT, look).await.expect("read on");
+    until("the gateway to read on", TIMEOUT, async || {
+        let now: i64 = sqlx::query_scalar("SELECT position FROM webhook_head")
+            .fetch_one(pool)
+            .await
+            .expect("row");
+        (now >= position).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -1,9 +1,11 @@
 //! The transitions that were done, as their manifests tell.
 use std::collections::BTreeMap;
 
-use super::LOG_FOLDER;
 use crate::disk::identity::BY_ID;
 use crate::host::root::HostRoot;
+
+/// Where a transition is recorded (I-120).
+pub const LOG_FOLDER: &str = "/var/log/gpuaas";
 
 /// How the name of a manifest begins; its time follows.
 pub const MANIFEST: &str = "slice-storage-transition-";

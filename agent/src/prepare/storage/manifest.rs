@@ -1,8 +1,8 @@
 //! What is on every disk of the host, as a text that stays (I-120).
 use serde::Serialize;
 
+use super::inspection::signatures;
 use super::profile::Profile;
-use super::signatures;
 use crate::disk::facts::{DiskFacts, gather};
 use crate::disk::identity::BY_ID;
 use crate::error::{HostResult, io_error};

@@ -16,29 +16,26 @@ mod begun;
 mod domains;
 mod done;
 mod fstab;
+mod inspection;
 mod manifest;
 mod profile;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
-
+use self::done::LOG_FOLDER;
 pub use self::done::manifests;
+use self::inspection::{inspect_once_released, unsafe_disk};
 pub use self::manifest::{Disk, lines};
 pub use self::profile::{DEFAULT_PROFILE, Profile};
 use super::mode::Modes;
 use super::plan::Cause;
 use super::{Action, Machine, Plan, runtime};
-use crate::disk::facts::{DiskFacts, gather};
-use crate::disk::identity::{BY_ID, Resolution, resolve_by_id};
-use crate::disk::signatures::{is_member, parse_wipefs};
-use crate::error::{HostError, HostResult, io_error};
+use crate::disk::facts::DiskFacts;
+use crate::disk::identity::BY_ID;
+use crate::disk::signatures::is_member;
+use crate::error::{HostResult, io_error};
 use crate::host::blocking;
-
-/// Where a transition is recorded (I-120).
-const LOG_FOLDER: &str = "/var/log/gpuaas";
 
 /// What is asked for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -211,10 +208,6 @@ fn blockers(disk: &Disk, profile: &Profile) -> Vec<String> {
     found
 }
 
-/// How often a disk that a process holds open is looked at, and the pause between two looks.
-const ATTEMPTS: u32 = 20;
-const RETRY_PAUSE: Duration = Duration::from_millis(250);
-
 /// Everything that uses a disk, but mounts that `is_given_up`.
 fn uses(facts: &DiskFacts, is_given_up: impl Fn(&str) -> bool) -> Vec<String> {
     let mut found = Vec::new();
@@ -365,52 +358,4 @@ pub async fn prove_raw(machine: &Machine, identity: &str, name: &str) -> HostRes
         "disk {identity}: {}",
         found.join("; ")
     )))
-}
-
-/// What is on a disk once nobody but a user holds it open: a device manager looks at a disk whose table of partitions has
-/// changed, for a moment, and lets it go.
-async fn inspect_once_released(
-    machine: &Machine,
-    identity: &str,
-    name: &str,
-) -> HostResult<(DiskFacts, Vec<String>)> {
-    for _ in 1..ATTEMPTS {
-        let found = inspect(machine, identity, name).await?;
-        if found.0.descriptor_holders.is_empty() {
-            return Ok(found);
-        }
-        tokio::time::sleep(RETRY_PAUSE).await;
-    }
-    inspect(machine, identity, name).await
-}
-
-async fn inspect(
-    machine: &Machine,
-    identity: &str,
-    name: &str,
-) -> HostResult<(DiskFacts, Vec<String>)> {
-    let link = identity.strip_prefix(BY_ID).unwrap_or(identity);
-    let found = resolve_by_id(&machine.root, link.trim_start_matches('/'))?;
-    if found != Resolution::Device(name.to_owned()) {
-        return Err(unsafe_disk(format!(
-            "{identity} does not lead to /dev/{name} any more"
-        )));
-    }
-    let facts = gather(&machine.root, name, &[])?;
-    let signatures = signatures(machine, name).await?;
-    Ok((facts, signatures))
-}
-
-/// Signatures of a device, by `wipefs`, which changes nothing then.
-async fn signatures(machine: &Machine, name: &str) -> HostResult<Vec<String>> {
-    let device = format!("/dev/{name}");
-    let output = machine
-        .ask("wipefs", &["--json", "--no-act", &device])
-        .await?
-        .success("wipefs")?;
-    Ok(parse_wipefs(&output.stdout)?.into_iter().collect())
-}
-
-fn unsafe_disk(message: String) -> HostError {
-    HostError::device(ErrorReason::DiskUnsafe, message)
 }

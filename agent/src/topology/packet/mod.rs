@@ -12,7 +12,7 @@ mod namespace;
 
 use std::fs::File;
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
@@ -21,8 +21,7 @@ use self::namespace::{Namespace, ProbeReport, Sender};
 use crate::dhcp::Dhcp;
 use crate::error::{HostError, HostResult, io_error};
 use crate::host::{blocking, exec};
-use crate::network::{Counted, Guest, PROBE_PORT, PROBE_PORT_NUMBER};
-use crate::node::Node;
+use crate::network::{Counted, Guest, NetworkRules, PROBE_PORT, PROBE_PORT_NUMBER};
 use crate::settings::{BridgeKind, HostService, Network};
 
 /// Longest time for all of it, and for the wait until another check's is over.
@@ -58,8 +57,8 @@ pub struct Packets {
     last: Mutex<Option<(Instant, Outcome)>>,
 }
 
-/// All that it takes, apart from the node: it goes on when its caller does not.
-struct Job {
+/// All that it takes: it goes on when its caller does not.
+pub struct Job {
     network: Network,
     dhcp: Dhcp,
     guest: Guest,
@@ -67,11 +66,15 @@ struct Job {
 }
 
 impl Packets {
-    /// Sends one, unless one was begun since this call, or one that came through is not older than `age`.
+    /// Sends one by `job`, unless one was begun since this call, or one that came through is not older than `age`.
     ///
     /// # Errors
     /// Why no packet can prove anything here, which is no fault of the host.
-    pub async fn send(&self, node: &Node, age: Duration) -> Result<Outcome, String> {
+    pub async fn send(
+        &self,
+        job: impl FnOnce() -> HostResult<Option<Job>>,
+        age: Duration,
+    ) -> Result<Outcome, String> {
         let requested = Instant::now();
         let mut last = self.last.lock().await;
         if let Some((begun, outcome)) = &*last
@@ -80,7 +83,7 @@ impl Packets {
             return Ok(outcome.clone());
         }
         let begun = Instant::now();
-        let outcome = match Job::of(node) {
+        let outcome = match job() {
             Ok(Some(job)) => job.run().await,
             Ok(None) => return Err(NO_ADDRESS.to_owned()),
             Err(error) => Outcome::of_error(&error.message, true),
@@ -105,13 +108,21 @@ impl Outcome {
 
 impl Job {
     /// None: there is no address to send from.
-    fn of(node: &Node) -> HostResult<Option<Self>> {
-        let guest = blocking::here(|| node.network_rules.probe())?;
+    ///
+    /// # Errors
+    /// The reservations cannot be read.
+    pub fn of(
+        rules: &NetworkRules,
+        network: &Network,
+        dhcp: &Dhcp,
+        state_dir: &Path,
+    ) -> HostResult<Option<Self>> {
+        let guest = blocking::here(|| rules.probe())?;
         Ok(guest.map(|guest| Self {
-            network: node.settings.network.clone(),
-            dhcp: node.dhcp.clone(),
+            network: network.clone(),
+            dhcp: dhcp.clone(),
             guest,
-            lock_file: node.settings.state_dir.join("probe.lock"),
+            lock_file: state_dir.join("probe.lock"),
         }))
     }
 

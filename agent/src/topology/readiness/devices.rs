@@ -1,13 +1,15 @@
 //! GPUs, virtual functions, links and disks: what is wrong with a device is wrong with its slot.
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use gpuaas_proto::gpuaas::common::v1::PciLink;
 
 use super::CheckResult;
+use super::disk_health::stable_links;
 use crate::checks::{
     FABRIC_LINKS, FABRIC_VFS, GPU_LINKS, IOMMU_GROUPS, SLOT_DISKS, VF_LINKS, VFIO_BINDING,
 };
-use crate::disk::identity::{BY_ID, is_nvme_disk};
+use crate::disk::DiskIdentity;
+use crate::disk::identity::{Resolution, is_nvme_disk, loop_devices, resolve_lab};
 use crate::disk::passthrough;
 use crate::host::blocking;
 use crate::host::root::HostRoot;
@@ -273,7 +275,7 @@ fn link_state(root: &HostRoot, address: &str) -> Option<(String, bool)> {
 
 /// Disks that do not answer: each makes its own slot unschedulable (D-80).
 pub(super) async fn slot_disks(node: &Node) -> CheckResult {
-    let drifted = super::drifted(node).await;
+    let drifted = drifted(node).await;
     let gone = drifted
         .into_iter()
         .map(|disk| (disk, "is not behind its loop device".to_owned()));
@@ -304,17 +306,19 @@ fn not_passable(node: &Node) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The stable links of the disks, by kernel name.
-pub(super) fn stable_links(root: &HostRoot) -> BTreeMap<String, String> {
-    let mut links = BTreeMap::new();
-    for link in root.names(BY_ID) {
-        if link.starts_with("nvme-eui.")
-            && let Some(name) = root.link_name(format!("{BY_ID}/{link}"))
-        {
-            links.insert(name, format!("{BY_ID}/{link}"));
-        }
+/// Configured disks that are not where they should be (D-80).
+pub(super) async fn drifted(node: &Node) -> Vec<String> {
+    let disks = &node.settings.lab_disks;
+    if disks.is_empty() {
+        return Vec::new();
     }
-    links
+    // read once for all of them; what cannot be read is nowhere
+    let loops = loop_devices().await.unwrap_or_default();
+    let gone = disks
+        .iter()
+        .filter(|disk| !matches!(resolve_lab(disk, &loops), Resolution::Device(_)));
+    gone.map(|disk| DiskIdentity::Lab(disk.id).to_string())
+        .collect()
 }
 
 /// NVMe disks whose controller is not live or whose namespace has no size, by their stable link; and how many are good.

@@ -3,6 +3,7 @@ use std::os::unix::fs::symlink;
 use gpuaas_proto::gpuaas::common::v1::EvidenceStatus::{Fail, Pass, Skip, Warn};
 
 use super::*;
+use crate::disk::identity::BY_ID;
 
 const GROUPS: &str = "/sys/kernel/iommu_groups";
 

@@ -7,11 +7,10 @@ use std::time::{Duration, Instant};
 use gpuaas_proto::gpuaas::common::v1 as common;
 
 use super::CheckResult;
-use super::devices::stable_links;
 use crate::checks::DISK_HEALTH;
-use crate::disk::identity::is_nvme_disk;
+use crate::disk::identity::{BY_ID, is_nvme_disk};
+use crate::host::root::HostRoot;
 use crate::host::{blocking, recording};
-use crate::node::Node;
 use crate::topology::disk_details::{ask_health, health_faults, is_out_of_temperature};
 
 /// How old an answer may be.
@@ -54,10 +53,22 @@ impl DiskHealths {
     }
 }
 
+/// The stable links of the disks, by kernel name.
+pub(super) fn stable_links(root: &HostRoot) -> BTreeMap<String, String> {
+    let mut links = BTreeMap::new();
+    for link in root.names(BY_ID) {
+        if link.starts_with("nvme-eui.")
+            && let Some(name) = root.link_name(format!("{BY_ID}/{link}"))
+        {
+            links.insert(name, format!("{BY_ID}/{link}"));
+        }
+    }
+    links
+}
+
 /// Asks the disks of this host.
-pub(super) async fn check(node: &Node) -> CheckResult {
-    let root = &node.root;
-    if node.settings.profile.lab || !(root.is_live() || recording::is_replay()) {
+pub(super) async fn check(root: &HostRoot, is_lab: bool, known: &DiskHealths) -> CheckResult {
+    if is_lab || !(root.is_live() || recording::is_replay()) {
         return CheckResult::skip(&DISK_HEALTH, "the disks of this host are played");
     }
     let disks = blocking::here(|| {
@@ -71,13 +82,13 @@ pub(super) async fn check(node: &Node) -> CheckResult {
             })
             .collect::<Vec<Disk>>()
     });
-    let answers = node.disk_health.due(&disks).into_iter();
+    let answers = known.due(&disks).into_iter();
     let answers = answers.map(|disk| async move {
         let reported = ask_health(&disk.0).await;
         (disk, reported)
     });
     let answers = futures::future::join_all(answers).await;
-    judge(&node.disk_health.take(answers))
+    judge(&known.take(answers))
 }
 
 /// What the answers mean: a pure function. Wear and media errors alone fail no disk, since it still answers for its data.

@@ -8,8 +8,8 @@ use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
 use super::CheckResult;
 use crate::checks::KVM;
 use crate::host::exec;
-use crate::node::Node;
-use crate::settings::Hypervisor;
+use crate::host::root::HostRoot;
+use crate::settings::{HostProfile, Hypervisor};
 
 /// What the firmware allows stays so while the host runs; it is proven again all the same.
 const PROVEN_FOR: Duration = Duration::from_secs(600);
@@ -36,21 +36,25 @@ impl KvmProof {
 }
 
 /// Makes a VM where files say that it could be made, and puts the outcome in place of what they say.
-pub(super) async fn prove(node: &Node, results: &mut [CheckResult]) {
-    let profile = &node.settings.profile;
+pub(super) async fn prove(
+    root: &HostRoot,
+    profile: &HostProfile,
+    proof: &KvmProof,
+    results: &mut [CheckResult],
+) {
     let Some(kvm) = results.iter_mut().find(|result| result.check == &KVM) else {
         return;
     };
     let by_files = kvm.status == EvidenceStatus::Pass;
-    if profile.hypervisor != Hypervisor::Kvm || !node.root.is_live() || !by_files {
+    if profile.hypervisor != Hypervisor::Kvm || !root.is_live() || !by_files {
         return;
     }
-    if node.kvm.is_recent() {
+    if proof.is_recent() {
         kvm.detail.push_str(MADE);
         return;
     }
     let made = make_vm(&profile.emulator.to_string_lossy()).await;
-    node.kvm.set(made.is_ok());
+    proof.set(made.is_ok());
     match made {
         Ok(()) => kvm.detail.push_str(MADE),
         Err(why) => *kvm = CheckResult::judge(&KVM, false, format!("a VM cannot be made: {why}")),

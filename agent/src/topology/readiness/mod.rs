@@ -3,9 +3,9 @@
 mod bootstrap;
 mod check_result;
 mod devices;
-mod disk_health;
+pub(crate) mod disk_health;
 mod fabric;
-mod kvm;
+pub(crate) mod kvm;
 mod machine;
 mod network;
 mod pages;
@@ -20,8 +20,6 @@ use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::common::v1::Evidence;
 
 pub use check_result::CheckResult;
-pub use disk_health::DiskHealths;
-pub use kvm::KvmProof;
 pub use machine::{
     free_hugepages, gpu_service_holders, gpu_services, virtualisation, wants_reboot,
 };
@@ -29,8 +27,6 @@ pub use machine::{
 use self::check_result::blocks_host;
 use crate::binding::Approved;
 use crate::checks::{self, HostKind, Observer};
-use crate::disk::DiskIdentity;
-use crate::disk::identity::{Resolution, loop_devices, resolve_lab};
 use crate::host::blocking;
 use crate::node::Node;
 use crate::topology::in_use;
@@ -71,7 +67,7 @@ async fn complete_report(node: &Node) -> pb::ReadinessReport {
         host_profile: profile.name.clone(),
         lab: profile.lab,
         observed_time: Some(now),
-        drifted_disks: drifted(node).await,
+        drifted_disks: devices::drifted(node).await,
         cached_image_digests: blocking::here(|| cached(node)),
     }
 }
@@ -121,13 +117,13 @@ async fn observe(node: &Node, kind: HostKind, packet_age: Duration) -> Vec<Check
     results.push(blocking::here(|| {
         devices::gpu_links(root, &node.settings.profile)
     }));
-    results.push(disk_health::check(node).await);
+    results.push(disk_health::check(root, node.settings.profile.lab, &node.disk_health).await);
     if kind == HostKind::BareMetal {
         results.push(machine::gpu_driver(root, &node.settings.profile).await);
     } else {
         results.push(software::libvirt(node).await);
         results.extend(blocking::here(|| of_machine(node)));
-        kvm::prove(node, &mut results).await;
+        kvm::prove(root, &node.settings.profile, &node.kvm, &mut results).await;
         results.extend(partitions::all(node).await);
         results.push(devices::slot_disks(node).await);
         results.extend(network::all(node, packet_age).await);
@@ -192,21 +188,6 @@ fn cached(node: &Node) -> Vec<String> {
     });
     let reported = verified.iter().take(MAX_IMAGES);
     reported.map(|digest| digest.as_str().to_owned()).collect()
-}
-
-/// Configured disks that are not where they should be (D-80).
-async fn drifted(node: &Node) -> Vec<String> {
-    let disks = &node.settings.lab_disks;
-    if disks.is_empty() {
-        return Vec::new();
-    }
-    // read once for all of them; what cannot be read is nowhere
-    let loops = loop_devices().await.unwrap_or_default();
-    let gone = disks
-        .iter()
-        .filter(|disk| !matches!(resolve_lab(disk, &loops), Resolution::Device(_)));
-    gone.map(|disk| DiskIdentity::Lab(disk.id).to_string())
-        .collect()
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::network::FOREIGN_PORT_REMEDIATION;
 use crate::node::Node;
 use crate::settings::{BridgeKind, Network, PRIVATE_NAT};
 use crate::topology::network;
-use crate::topology::packet::{Outcome, Way};
+use crate::topology::packet::{Job, Outcome, Way};
 
 /// All checks of the network, with a packet that is not older than `packet_age`.
 pub(super) async fn all(node: &Node, packet_age: Duration) -> Vec<CheckResult> {
@@ -20,7 +20,9 @@ pub(super) async fn all(node: &Node, packet_age: Duration) -> Vec<CheckResult> {
     let addresses = network::addresses(&settings.bridge).await;
     let has_bridge = matches!(addresses, Ok(Some(_)));
     let sent = if has_bridge && node.network_rules.is_active() {
-        Some(node.packets.send(node, packet_age).await)
+        let state_dir = &node.settings.state_dir;
+        let job = || Job::of(&node.network_rules, settings, &node.dhcp, state_dir);
+        Some(node.packets.send(job, packet_age).await)
     } else {
         None
     };

@@ -6,10 +6,10 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use super::names::{DEAD_IMAGE, DEBIAN_IMAGE, IMAGE, LAB_SKU, RESCUE_IMAGE, Tokens};
 use crate::error::{Error, Result};
 use crate::registry::PUSHER;
 use crate::seed::api::{Api, list};
-use crate::seed::{DEAD_IMAGE, DEBIAN_IMAGE, IMAGE, LAB_SKU, RESCUE_IMAGE, Tokens};
 use crate::stack::{Progress, Stack};
 use crate::{paths, process};
 

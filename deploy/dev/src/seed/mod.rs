@@ -5,6 +5,7 @@
 
 mod api;
 mod images;
+mod names;
 mod node;
 mod slice;
 
@@ -17,44 +18,13 @@ use crate::error::{Error, Result};
 use crate::process;
 use crate::stack::{Progress, Stack};
 
+pub use crate::stack::REGION;
+
 pub use api::{Api, list, string};
 pub use images::{add_debian, add_rescue, guest_images};
+pub use names::{DEAD_IMAGE, DEBIAN_IMAGE, H200_SKU, IMAGE, LAB_SKU, RESCUE_IMAGE, Tokens};
 pub use node::seed_one as lab_host;
 pub use slice::{FirstSlice, first_slice};
-
-/// Region of the lab host.
-pub const REGION: &str = "lab-1";
-/// What a lab host offers.
-pub const LAB_SKU: &str = "lab-slice";
-/// What a node with H200 GPUs offers; the lab has none.
-pub const H200_SKU: &str = "h200-sxm-slice";
-/// Image that boots and answers.
-pub const IMAGE: &str = "lab-mini";
-/// Image that boots and never answers, to see a failure.
-pub const DEAD_IMAGE: &str = "lab-mini-dead";
-/// Image that VMs of [`IMAGE`] are rescued with; tests add it.
-pub const RESCUE_IMAGE: &str = "lab-mini-rescue";
-/// Debian 12 with cloud-init; no part of a first start, since it takes minutes to build and to boot.
-pub const DEBIAN_IMAGE: &str = "lab-debian";
-
-/// Files with the tokens of the seeded principals.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tokens {
-    /// Administrator.
-    pub admin: PathBuf,
-    /// User of the project.
-    pub user: PathBuf,
-}
-
-impl Tokens {
-    /// Where a stack keeps them.
-    pub fn of(root: &Path) -> Self {
-        Self {
-            admin: root.join("tokens/admin"),
-            user: root.join("tokens/user"),
-        }
-    }
-}
 
 /// File that tells the command line tool where the API and the tokens are.
 pub fn profile_file(root: &Path) -> PathBuf {

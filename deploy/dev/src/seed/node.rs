@@ -6,13 +6,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::names::LAB_SKU;
 use crate::error::{Error, Result};
 use crate::lab::Lab;
 use crate::paths;
 use crate::process;
 use crate::seed::api::{Api, list, string};
-use crate::seed::{LAB_SKU, REGION};
-use crate::stack::{Progress, Stack};
+use crate::stack::{Progress, REGION, Stack};
 
 /// What the names of lab nodes begin with.
 const HOSTNAMES: &str = "lab-host-";

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::names::{IMAGE, LAB_SKU, Tokens};
 use crate::error::{Error, Result};
 use crate::paths;
 use crate::process;
 use crate::seed::api::{Api, list, string};
-use crate::seed::{IMAGE, LAB_SKU, REGION, Tokens};
-use crate::stack::{Progress, Stack};
+use crate::stack::{Progress, REGION, Stack};
 
 /// Name of the first slice.
 const NAME: &str = "first";

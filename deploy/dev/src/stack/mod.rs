@@ -31,6 +31,8 @@ pub use status::{Row, table as status_table};
 
 /// Name of the database.
 pub const DATABASE: &str = "gpuaas";
+/// Region of the lab host.
+pub const REGION: &str = "lab-1";
 
 /// What a stack is made of.
 #[derive(Debug, Clone)]

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use crate::ca::{Authority, Identity};
 use crate::error::{Error, Result};
 use crate::ports::{Instance, Service};
-use crate::seed::REGION;
 
 /// A service: its name, the number that its ports follow from, and its database role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,7 +203,7 @@ impl Setting<'_> {
                 "gateway",
                 json!({
                     "internal_key_file": private("internal-token")?,
-                    "region": REGION,
+                    "region": super::REGION,
                     "dev_issuer": {"key_file": private("dev-issuer")?, "url": gateway},
                     "serial_ssh": {
                         "listen": [serial_ssh(self.instance)],

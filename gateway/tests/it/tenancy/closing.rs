@@ -1,6 +1,7 @@
 //! How many projects an organisation has; and that nothing begins in a project between the last look at it and its end.
 use std::time::{Duration, Instant};
 
+use gpuaas_dev::until::until;
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 
@@ -26,18 +27,12 @@ fn start(world: &World, target: &str, body: &Value) -> tokio::task::JoinHandle<R
 }
 
 async fn until_called(world: &World, rpc: &str, times: usize) {
-    let started = Instant::now();
-    while world
-        .record
-        .all()
-        .iter()
-        .filter(|seen| seen.rpc == rpc)
-        .count()
-        < times
-    {
-        assert!(started.elapsed() < Duration::from_secs(20), "no {rpc}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until(rpc, Duration::from_secs(20), async || {
+        let all = world.record.all();
+        let called = all.iter().filter(|seen| seen.rpc == rpc).count();
+        (called >= times).then_some(())
+    })
+    .await;
 }
 
 async fn rows(world: &World) -> (i64, i64) {

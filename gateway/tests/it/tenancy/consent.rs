@@ -1,7 +1,8 @@
 //! Nobody becomes a member without having agreed, and nobody gives more than they have: not by an invitation that outlives its
 //! sender's rights, not by an API key.
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use gpuaas_dev::until::until_ok;
 use gpuaas_gateway::auth::api_keys::ApiKey;
 use gpuaas_gateway::store::Role;
 use gpuaas_gateway::store::Scope;
@@ -134,22 +135,19 @@ async fn an_invitation_is_void_while_its_sender_may_not_give_the_role() {
 /// Waits until so many connections of the gateway wait for a lock.
 async fn until_waiting(world: &World, expected: i64) {
     let pool = world.pool().await;
-    let started = Instant::now();
-    loop {
+    until_ok("connections that wait", Duration::from_secs(20), async || {
         let waiting: i64 = sqlx::query_scalar(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
         )
         .fetch_one(&pool)
         .await
         .expect("count");
-        if waiting == expected {
-            return;
+        match waiting == expected {
+            true => Ok(()),
+            false => Err(format!("{waiting} wait, not {expected}")),
         }
-        assert!(
-            started.elapsed() < Duration::from_secs(20),
-            "{waiting} wait, not {expected}"
-        );
-    }
+    })
+    .await;
 }
 
 /// Who revokes and who accepts take the same locks in the same order: the second waits, and sees what the first did.

@@ -1,6 +1,7 @@
 //! Who has an owner's grant for one allocation does there what was granted, and nothing else, anywhere.
 use std::time::{Duration, Instant};
 
+use gpuaas_dev::until::until_ok;
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -88,14 +89,18 @@ pub(super) async fn last(stream: Response) -> Value {
 
 /// Repeats a try until it is answered so: a gateway forgets what it knows of a caller when it hears of a change.
 async fn until(expected: u16, attempt: impl AsyncFn() -> u16) {
-    let started = Instant::now();
-    loop {
-        let status = attempt().await;
-        if status == expected {
-            return;
-        }
-        assert!(started.elapsed() < Duration::from_secs(20), "{status}");
-    }
+    until_ok(
+        "the change to be heard of",
+        Duration::from_secs(20),
+        async || {
+            let status = attempt().await;
+            match status == expected {
+                true => Ok(()),
+                false => Err(status.to_string()),
+            }
+        },
+    )
+    .await;
 }
 
 #[tokio::test]

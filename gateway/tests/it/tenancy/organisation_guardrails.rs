@@ -1,6 +1,7 @@
 //! What the owners of an organisation forbid binds who has a role in its projects, a grant, or a role on the platform.
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use gpuaas_dev::until::until_ok;
 use gpuaas_gateway::store::Role;
 use gpuaas_gateway::store::Scope;
 use reqwest::Method;
@@ -56,15 +57,18 @@ async fn terminal(world: &World, base: &str, who: &str) -> (u16, Value) {
 
 /// Repeats a try until it is answered so: gateways forget what they know of callers when they hear of a change.
 async fn until(expected: u16, attempt: impl AsyncFn() -> (u16, Value)) -> Value {
-    let started = Instant::now();
-    loop {
-        let (status, body) = attempt().await;
-        if status == expected {
-            return body;
-        }
-        assert!(started.elapsed() < Duration::from_secs(20), "{body}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until_ok(
+        "the change to be heard of",
+        Duration::from_secs(20),
+        async || {
+            let (status, body) = attempt().await;
+            match status == expected {
+                true => Ok(body),
+                false => Err(body.to_string()),
+            }
+        },
+    )
+    .await
 }
 
 /// A refusal names the guardrail and whose it is.

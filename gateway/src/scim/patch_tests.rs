@@ -1,0 +1,220 @@
+//! What Entra ID, Okta and the RFC send, and what becomes of it.
+use serde_json::json;
+
+use super::*;
+use crate::scim::schema::{GROUP_ATTRIBUTES, USER_ATTRIBUTES};
+
+fn user() -> Value {
+    json!({
+        "userName": "alice", "externalId": "1", "active": true, "name": { "givenName": "A", "familyName": "B" },
+        "emails": [{ "value": "a@example.com", "type": "work", "primary": true }],
+    })
+}
+
+fn patched(
+    attributes: &'static [Attribute],
+    resource: Value,
+    operations: &Value,
+) -> std::result::Result<Value, String> {
+    let Value::Object(mut resource) = resource else {
+        return Err("no object".to_owned());
+    };
+    let request = json!({ "Operations": operations });
+    apply(attributes, &mut resource, &request).map_err(|error| error.reason().to_owned())?;
+    Ok(Value::Object(resource))
+}
+
+/// Checks one operation on the user: what it makes of one attribute.
+fn makes(operation: &Value, attribute: &str, expected: &Value) {
+    let text = operation.to_string();
+    let made = patched(&USER_ATTRIBUTES, user(), &json!([operation]))
+        .unwrap_or_else(|error| panic!("{text}: {error}"));
+    let found = made.get(attribute).cloned().unwrap_or(Value::Null);
+    assert_eq!(found, *expected, "{text}");
+}
+
+#[test]
+fn operations_change_what_they_point_at() {
+    makes(
+        &json!({ "op": "replace", "path": "active", "value": false }),
+        "active",
+        &json!(false),
+    );
+    // Entra ID
+    makes(
+        &json!({ "op": "Replace", "path": "active", "value": "False" }),
+        "active",
+        &json!(false),
+    );
+    // Okta
+    makes(
+        &json!({ "op": "replace", "value": { "active": false } }),
+        "active",
+        &json!(false),
+    );
+    makes(
+        &json!({ "op": "add", "value": { "name.givenName": "C" } }),
+        "name",
+        &json!({ "givenName": "C", "familyName": "B" }),
+    );
+    makes(
+        &json!({ "op": "remove", "path": "active" }),
+        "active",
+        &Value::Null,
+    );
+    makes(
+        &json!({ "op": "remove", "path": "name.givenName" }),
+        "name",
+        &json!({ "familyName": "B" }),
+    );
+    makes(
+        &json!({ "op": "remove", "path": "externalId" }),
+        "externalId",
+        &Value::Null,
+    );
+    makes(
+        &json!({ "op": "add", "path": "urn:ietf:params:scim:schemas:core:2.0:User:displayName", "value": "Alice" }),
+        "displayName",
+        &json!("Alice"),
+    );
+    makes(
+        &json!({ "op": "replace", "path": "emails[type eq \"work\"].value", "value": "b@example.com" }),
+        "emails",
+        &json!([{ "value": "b@example.com", "type": "work", "primary": true }]),
+    );
+    makes(
+        &json!({ "op": "add", "path": "emails[type eq \"home\"].value", "value": "h@example.com" }),
+        "emails",
+        &json!([
+            { "value": "a@example.com", "type": "work", "primary": true },
+            { "type": "home", "value": "h@example.com" },
+        ]),
+    );
+    makes(
+        &json!({ "op": "add", "path": "emails", "value": [{ "value": "n@example.com", "primary": true }] }),
+        "emails",
+        &json!([
+            { "value": "a@example.com", "type": "work", "primary": false },
+            { "value": "n@example.com", "primary": true },
+        ]),
+    );
+    makes(
+        &json!({ "op": "remove", "path": "emails[type eq \"work\"]" }),
+        "emails",
+        &Value::Null,
+    );
+    // what is not kept changes nothing
+    for path in [
+        "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User:department",
+        "title",
+        "roles",
+    ] {
+        let made = patched(
+            &USER_ATTRIBUTES,
+            user(),
+            &json!([{ "op": "add", "path": path, "value": "admin" }]),
+        );
+        assert_eq!(made.expect(path), user());
+    }
+}
+
+#[test]
+fn what_no_operation_may_do_is_refused_by_its_type() {
+    for (operation, kind) in [
+        (json!({ "op": "move", "path": "active" }), "invalidSyntax"),
+        (json!({ "op": "remove" }), "noTarget"),
+        (json!({ "op": "replace", "value": 1 }), "invalidValue"),
+        (json!({ "op": "remove", "path": "userName" }), "mutability"),
+        (
+            json!({ "op": "replace", "path": "id", "value": "x" }),
+            "mutability",
+        ),
+        (
+            json!({ "op": "add", "path": "displayName" }),
+            "invalidValue",
+        ),
+        (
+            json!({ "op": "add", "path": "groups", "value": [] }),
+            "mutability",
+        ),
+        (
+            json!({ "op": "add", "path": "platformRole", "value": "admin" }),
+            "invalidPath",
+        ),
+        (
+            json!({ "op": "add", "path": "name.x", "value": "a" }),
+            "invalidPath",
+        ),
+        (
+            json!({ "op": "add", "path": "emails[type eq", "value": "a" }),
+            "invalidPath",
+        ),
+        (
+            json!({ "op": "add", "path": "emails[type]", "value": "a" }),
+            "invalidFilter",
+        ),
+        (
+            json!({ "op": "replace", "path": "emails[type eq \"home\"].value", "value": "a" }),
+            "noTarget",
+        ),
+        (
+            json!({ "op": "replace", "path": "active", "value": "perhaps" }),
+            "invalidValue",
+        ),
+        (
+            json!({ "op": "replace", "path": "userName", "value": "" }),
+            "invalidValue",
+        ),
+        (
+            json!({ "op": "replace", "path": "userName", "value": "a\u{0}b" }),
+            "invalidValue",
+        ),
+    ] {
+        let text = operation.to_string();
+        assert_eq!(
+            patched(&USER_ATTRIBUTES, user(), &json!([operation])),
+            Err(kind.to_owned()),
+            "{text}"
+        );
+    }
+    assert_eq!(
+        patched(&USER_ATTRIBUTES, user(), &json!([])),
+        Err("invalidSyntax".to_owned())
+    );
+}
+
+#[test]
+fn members_come_and_go_as_each_provider_says_it() {
+    let group = json!({ "displayName": "g", "members": [{ "value": "1" }, { "value": "2" }] });
+    let members = |operation: Value| {
+        let text = operation.to_string();
+        let made = patched(&GROUP_ATTRIBUTES, group.clone(), &json!([operation])).expect(&text);
+        let found = made["members"].as_array().cloned().unwrap_or_default();
+        found
+            .iter()
+            .map(|one| one["value"].as_str().unwrap_or_default().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        members(
+            json!({ "op": "add", "path": "members", "value": [{ "value": "3" }, { "value": "1" }] })
+        ),
+        ["1", "2", "3"]
+    );
+    assert_eq!(
+        members(json!({ "op": "remove", "path": "members[value eq \"1\"]" })),
+        ["2"]
+    );
+    assert_eq!(
+        members(json!({ "op": "Remove", "path": "members", "value": [{ "value": "1" }] })),
+        ["2"]
+    );
+    assert_eq!(
+        members(json!({ "op": "remove", "path": "members" })),
+        [""; 0]
+    );
+    assert_eq!(
+        members(json!({ "op": "replace", "path": "members", "value": [{ "value": "9" }] })),
+        ["9"]
+    );
+}
