@@ -12,6 +12,8 @@ pub mod invariants;
 pub mod kill;
 pub mod otlp;
 pub mod parts;
+#[cfg(test)]
+mod release_paths;
 pub mod runner;
 pub mod system;
 pub mod throttle;

@@ -144,30 +144,4 @@ mod tests {
             ]
         );
     }
-
-    /// Each of the three ways to a running system is on the page, with what takes it, and that is there.
-    #[test]
-    fn k_12_every_release_path_has_what_takes_it() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let page = crate::read(&root.join("docs/development.md")).expect("a page");
-        let (_, section) = page.split_once("\n## Release paths\n").expect("a section");
-        let section = section.split("\n## ").next().unwrap_or_default();
-        let rows = section.lines().filter(|line| line.starts_with("| "));
-        let rows: Vec<Vec<&str>> = rows
-            .skip(1)
-            .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
-            .collect();
-        let paths: Vec<&str> = rows.iter().map(|row| row[0]).collect();
-        assert_eq!(paths, ["development", "one component", "everything"]);
-        for row in rows {
-            let does = row[1];
-            let is_taken = !make_calls(does, false).is_empty() || does.contains("](");
-            assert!(is_taken, "{row:?}");
-            assert_eq!(
-                broken(&root, "page", does).expect("checks"),
-                [""; 0],
-                "{row:?}"
-            );
-        }
-    }
 }

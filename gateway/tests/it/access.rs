@@ -311,6 +311,8 @@ fn request_of(route: &Route, seeded: &Seeded) -> (String, Option<Value>) {
             "organisation_id" if !route.action.starts_with("admin.") => {
                 seeded.organisation_id.to_string()
             }
+            // a number, unlike all others
+            "partition_id" => "7".to_owned(),
             name if name.ends_with("id") => SOME.to_string(),
             _ => "x".to_owned(),
         };
