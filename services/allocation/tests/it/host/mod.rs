@@ -244,7 +244,7 @@ impl Host {
         let mut node = Node::open(settings, b"").expect("a node");
         // it has enrolled: its key and certificate are those it is reached by
         self.write_identity(node_id, instance_id);
-        node.signer = Some(Signer::of(&node, &context.settings));
+        node.signer = Some(Signer::of(&node.settings, &context.settings));
         // disks are those of this machine; all else that is read of the host lies in the host's own folder
         node.probe = DiskProbe::new(
             HostRoot::new("/"),
@@ -279,7 +279,7 @@ impl Host {
                 if *lock(&self.measures) {
                     let node = Arc::clone(&node);
                     runtime.spawn(async move {
-                        telemetry::run(&node, CancellationToken::new()).await;
+                        telemetry::follow::run(&node, CancellationToken::new()).await;
                     });
                 }
                 if *lock(&self.looks) {
