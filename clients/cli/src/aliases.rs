@@ -119,7 +119,7 @@ mod tests {
             ("admin slots ls", Some("admin slot list")),
             ("admin nodes describe", Some("admin node show")),
             ("admin quotas get", Some("admin quota show")),
-            ("admin quota set", Some("admin quota set")),
+            ("admin quota put", Some("admin quota set")),
             ("admin organizations get", Some("admin organisation show")),
             ("admin agent-rollouts get", Some("admin agent-rollout show")),
             ("admin region show", None),
