@@ -89,7 +89,7 @@ outcome=$("$root/opt/gpuaas/node-agent/$name" --config deploy/deb/node-agent.tom
 # what an operator has written stays, until a purge removes what the package has brought
 echo 'GPUAAS_NODE_AGENT_OPTIONS="--set telemetry.log=debug"' > "$root/etc/default/$name"
 mkdir -p "$root/etc/gpuaas" "$root/var/lib/gpuaas"
-echo "cell = 1" > "$root/etc/gpuaas/node-agent.toml"
+cp deploy/deb/node-agent.toml "$root/etc/gpuaas/node-agent.toml"
 host --install "$package"
 grep -q telemetry.log=debug "$root/etc/default/$name" || fail "an upgrade overwrites the operator's defaults"
 

@@ -60,7 +60,8 @@ impl Lives<'_> {
             .expect("another worker takes it over");
     }
 
-    /// The worker that had the lease comes back.
+    /// The worker that had the lease comes back. Where the work had ended before the newer worker came to the host, nobody newer
+    /// was there.
     async fn the_late_is_fenced(&mut self, id: Uuid, context: &str) {
         for token in std::mem::take(&mut self.late) {
             let token = (
@@ -68,6 +69,10 @@ impl Lives<'_> {
                 token.slot_generation,
                 token.workflow_epoch,
             );
+            let fences = self.world.host.state().await.fences;
+            if fences.values().all(|fence| *fence <= token) {
+                continue;
+            }
             let refused = self.world.acquire_on_host(id, token).await;
             let refused = refused.expect_err("it is late");
             let reason = gpuaas_common::Error::from(refused).reason();
