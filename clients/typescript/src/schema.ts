@@ -960,6 +960,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/admin/nodes/{node_id}/partitions/{partition_id}:repair": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * RepairPartition deactivates an NVSwitch partition that the comparison of a node shows as `partition_unowned`: it is active, and of nobody
+         * @description RepairPartition deactivates an NVSwitch partition that the comparison of a node shows as `partition_unowned`: it is active, and of nobody. Its host looks again: one that it has for an allocation, and one while a VM runs with GPUs of which it has no partition, is refused with CLAIMED. Refused with STATE_CONFLICT when the comparison has no such difference, with HOST_UNREACHABLE while the host does not answer. The same key again does the same once more where it was broken off.
+         *
+         *     Platform administrators and operators; action `node.repair` on `node`.
+         */
+        post: operations["AllocationAdminService_RepairPartition"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/admin/nodes/{node_id}/placement": {
         parameters: {
             query?: never;
@@ -3912,9 +3934,10 @@ export interface components {
          *     - `undo`: Remove what is left over: VM, reservation, port, seed, NVRAM; never a disk's content.
          *     - `report`: Note in the audit trail that an operator has seen it. It changes nothing; the detail has the remedy.
          *     - `slot`: Of a difference of a slot: RepairResourceSlot of that slot. What its host has of an allocation that is over is removed, its disk is wiped and proven empty, and its devices are bound again. Never while somebody claims it.
+         *     - `partition`: Of a difference of an NVSwitch partition: RepairPartition. It is deactivated. Never while somebody claims it.
          * @enum {string}
          */
-        "allocation.ComparisonRepair": "unspecified" | "adopt" | "finish" | "undo" | "report" | "slot";
+        "allocation.ComparisonRepair": "unspecified" | "adopt" | "finish" | "undo" | "report" | "slot" | "partition";
         /**
          * @description ComparisonVerdict is what follows from a comparison.
          *     - `agrees`: All three have the same.
@@ -4133,7 +4156,7 @@ export interface components {
             /** @description What to do about the cause. */
             remediation?: string;
             verdict?: components["schemas"]["allocation.ComparisonVerdict"];
-            /** @description COMPARISON_REPAIR_SLOT, or unspecified where no call repairs it. */
+            /** @description COMPARISON_REPAIR_SLOT, COMPARISON_REPAIR_PARTITION, or unspecified where no call repairs it. */
             repair?: components["schemas"]["allocation.ComparisonRepair"];
             /** @description What the repair does, or why there is none. */
             detail?: string;
@@ -4215,6 +4238,7 @@ export interface components {
             /** @description Goes on after this message. */
             resume_token?: string;
         };
+        "allocation.RepairPartitionResponse": Record<string, never>;
         /** @description SerialLogPart is a part of what a VM printed, as it printed it: with control characters, and cut anywhere. */
         "allocation.SerialLogPart": {
             /**
@@ -8690,6 +8714,42 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["images.ListNodeImageCacheResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    AllocationAdminService_RepairPartition: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                node_id: string;
+                /** @description Fabric Manager's number: `observed` of the difference. 0 is one, too. */
+                partition_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Reason, for the audit trail. */
+                    reason: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["allocation.RepairPartitionResponse"];
                 };
             };
             default: components["responses"]["Error"];

@@ -4774,6 +4774,28 @@ class Operations(Caller):
         """
         return self._call(t.REPAIR_COMPARISON, {"node_id": node_id, "allocation_id": allocation_id}, {}, {"repair": repair, "etag": etag, "reason": reason}, idempotency_key, timeout)
 
+    def repair_partition(
+        self,
+        node_id: str,
+        partition_id: int,
+        *,
+        reason: str,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.RepairPartitionResponse:
+        """RepairPartition deactivates an NVSwitch partition that the comparison of a node shows as
+        `partition_unowned`: it is active, and of nobody. Its host looks again: one that it has for an allocation,
+        and one while a VM runs with GPUs of which it has no partition, is refused with CLAIMED. Refused with
+        STATE_CONFLICT when the comparison has no such difference, with HOST_UNREACHABLE while the host does not
+        answer. The same key again does the same once more where it was broken off.
+
+        Platform administrators and operators; action `node.repair` on `node`.
+
+        partition_id: Fabric Manager's number: `observed` of the difference. 0 is one, too.
+        reason: Reason, for the audit trail.
+        """
+        return self._call(t.REPAIR_PARTITION, {"node_id": node_id, "partition_id": partition_id}, {}, {"reason": reason}, idempotency_key, timeout)
+
     def repair_resource_slot(
         self,
         node_id: str,

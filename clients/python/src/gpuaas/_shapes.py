@@ -1377,6 +1377,8 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "RemoveProjectMemberResponse": (
     ),
+    "RepairPartitionResponse": (
+    ),
     "ResourceMetadata": (
         ("create_time", "create_time", "time"),
         ("update_time", "update_time", "time"),

@@ -499,6 +499,9 @@ REMOVE_PROJECT_MEMBER: Operation[m.RemoveProjectMemberResponse] = Operation(
 REPAIR_COMPARISON: Operation[m.NodeComparisonRow] = Operation(
     "POST", "/api/v1/admin/nodes/{node_id}/comparison/{allocation_id}:repair", m.NodeComparisonRow, keyed=True
 )
+REPAIR_PARTITION: Operation[m.RepairPartitionResponse] = Operation(
+    "POST", "/api/v1/admin/nodes/{node_id}/partitions/{partition_id}:repair", m.RepairPartitionResponse, keyed=True
+)
 REPAIR_RESOURCE_SLOT: Operation[m.SlotRepair] = Operation(
     "POST", "/api/v1/admin/nodes/{node_id}/resource-slots/{slot_id}:repair", m.SlotRepair, keyed=True
 )

@@ -242,6 +242,7 @@ __all__ = [
     "Region",
     "RemoveOrganisationMemberResponse",
     "RemoveProjectMemberResponse",
+    "RepairPartitionResponse",
     "ResourceMetadata",
     "ResourceSlot",
     "Role",
@@ -379,7 +380,7 @@ host-checks.
 - `info`: Informational; neither outcome is a fault.
 """
 
-ComparisonRepair = Literal["unspecified", "adopt", "finish", "undo", "report", "slot"]
+ComparisonRepair = Literal["unspecified", "adopt", "finish", "undo", "report", "slot", "partition"]
 """ComparisonRepair is what an operator can have done about a row of a comparison.
 - `adopt`: Record in the ledger what is there.
 - `finish`: Bring it to what the ledger has, such as to start a VM that ended with its host.
@@ -388,6 +389,8 @@ ComparisonRepair = Literal["unspecified", "adopt", "finish", "undo", "report", "
 - `slot`: Of a difference of a slot: RepairResourceSlot of that slot. What its host has of an allocation that is
 over is removed, its disk is wiped and proven empty, and its devices are bound again. Never while somebody claims
 it.
+- `partition`: Of a difference of an NVSwitch partition: RepairPartition. It is deactivated. Never while somebody
+claims it.
 """
 
 ComparisonState = Literal["unspecified", "new", "same", "different", "not_found"]
@@ -2848,7 +2851,7 @@ class NodeDifference:
     """What to do about the cause."""
     verdict: ComparisonVerdict = "unspecified"
     repair: ComparisonRepair = "unspecified"
-    """COMPARISON_REPAIR_SLOT, or unspecified where no call repairs it."""
+    """COMPARISON_REPAIR_SLOT, COMPARISON_REPAIR_PARTITION, or unspecified where no call repairs it."""
     detail: str = ""
     """What the repair does, or why there is none."""
 
@@ -3561,6 +3564,12 @@ class RemoveOrganisationMemberResponse:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveProjectMemberResponse:
     """RemoveProjectMemberResponse."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairPartitionResponse:
+    """RepairPartitionResponse."""
 
 
 
