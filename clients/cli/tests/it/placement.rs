@@ -566,7 +566,7 @@ fn d_82_a_node_is_shown_and_repaired_as_ledger_host_and_hypervisor_have_it() {
         lines[6],
         "- partition just now report partition Partition 6 is active. Look. (a repair deactivates it)"
     );
-    assert!(lines[7].contains("slots repair h1 3"), "{lines:?}");
+    assert!(lines[7].contains("slot repair h1 3"), "{lines:?}");
     assert!(lines[8].contains("node repair-partition h1 6"), "{lines:?}");
     let ran = world.run(&["admin", "node", "compare", "h1", "--output", "json"]);
     let reported: Value = serde_json::from_str(&ran.ok().out).expect("JSON");

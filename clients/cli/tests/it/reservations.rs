@@ -43,7 +43,7 @@ fn a_member_sees_the_reservations_and_their_state() {
         "Fits now     1 launch of 1 GPU, or 0 of 2 GPUs",
         "after 30m 00s without use",
         "and was released.",
-        "user:root",
+        "Created by   operator",
     ] {
         assert!(ran.out.contains(reported), "{reported}: {}", ran.out);
     }

@@ -300,7 +300,7 @@ fn a_wrong_command_is_answered_with_what_is_meant_or_with_nothing() {
         ("lst", "'list'"),
         ("shell", "'terminal'"),
         ("ssh-key rm", "'delete'"),
-        ("admin region create", "'put'"),
+        ("admin region create", "'set'"),
     ] {
         let ran = world.run(&given.split(' ').collect::<Vec<_>>());
         assert_eq!(ran.code, 2);
