@@ -11,7 +11,7 @@ times="" memory=""
 # Prints the times also when a part fails.
 report() {
     local status=$?
-    [ -z "$memory" ] || rm -rf "$memory"
+    [ -z "$memory" ] || rm -rf "$memory" || true
     printf '\n%s' "$times"
     printf '%6d s  in all\n' $((SECONDS - begun))
     [ $status = 0 ] || echo "the test run failed"

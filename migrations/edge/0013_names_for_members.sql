@@ -14,18 +14,18 @@ LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
     THEN 'operator' ELSE of_name END
 $$;
 
--- What was made before shows the name of who is a member now and is not on record as an operator. The one who is no member may
--- have been one, or have run the platform: nothing says which, so it shows none.
+-- What was made before shows the name of who was a member then, is one now, and is not on record as an operator. Of who is no
+-- member now, nothing says whether he was one or ran the platform, so it shows none.
 ALTER TABLE invitations ADD COLUMN shown_inviter text;
 ALTER TABLE invitations DISABLE TRIGGER invitations_used;
 UPDATE invitations SET shown_inviter = 'operator';
 UPDATE invitations i SET shown_inviter = i.inviter
   FROM principals p
  WHERE p.name = i.inviter
-   AND (EXISTS (SELECT FROM memberships m WHERE m.principal_id = p.id AND m.project_id = i.project_id)
+   AND (EXISTS (SELECT FROM memberships m WHERE m.principal_id = p.id AND m.project_id = i.project_id AND m.create_time <= i.create_time)
         OR EXISTS (
             SELECT FROM organisation_memberships m
-             WHERE m.principal_id = p.id
+             WHERE m.principal_id = p.id AND m.create_time <= i.create_time
                AND m.organisation_id = coalesce(i.organisation_id, (SELECT j.organisation_id FROM projects j WHERE j.id = i.project_id))))
    AND i.id::text NOT IN (
         SELECT a.detail ->> 'invitation_id' FROM audit a

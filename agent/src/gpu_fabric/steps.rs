@@ -262,10 +262,10 @@ impl GpuFabric {
             return Ok(false);
         };
         let rows = node.journal.partitions()?;
-        // its own number, too: an older agent wrote no GPUs, and a table that has changed has other numbers
-        let owner = rows
-            .iter()
-            .find(|row| row.id == id || !row.modules.is_disjoint(&partition.modules));
+        // a table that has changed has other numbers, and an older agent wrote no GPUs: of such a row nobody knows which
+        let owner = rows.iter().find(|row| {
+            row.id == id || row.modules.is_empty() || !row.modules.is_disjoint(&partition.modules)
+        });
         if let Some(row) = owner {
             let why = format!(
                 "the host has partition {} for allocation {}",

@@ -140,7 +140,9 @@ fn vm_of(name: &str) -> Option<VmName> {
 /// Libvirt or the journal does not answer.
 pub async fn live(machine: &Machine, state_dir: &Path) -> HostResult<BTreeSet<String>> {
     let mut live = BTreeSet::new();
-    if machine.root.exists(LIBVIRT_FOLDER) {
+    // a link into a folder that is not mounted is one that is there
+    let folder = std::fs::symlink_metadata(machine.root.path(LIBVIRT_FOLDER));
+    if !folder.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
         let arguments = ["-c", "qemu:///system", "list", "--all", "--name"];
         let listed = machine.ask("virsh", &arguments).await?.success("virsh")?;
         let names = listed.stdout.lines().map(str::trim);

@@ -66,7 +66,7 @@ pub fn nearest(failure: Failure, given: &[String]) -> Failure {
         index.parse::<usize>().ok()
     });
     if let Some(unknown) = index.and_then(|index| given.get(index)) {
-        let near = suggest::nearest(unknown, KNOWN.into_iter());
+        let near = suggest::nearest(unknown, KNOWN.into_iter().filter(|known| known != unknown));
         error.nearest = near.map(str::to_owned);
     }
     Failure::Api(error)

@@ -79,7 +79,7 @@ pub(super) async fn correct_row(
         let host = Host::of_node(deps, node_id).await;
         let host = host.map_err(unreachable)?;
         let removed = host.remove_leftovers(allocation_id).await;
-        removed.map_err(|error| not_done(&error))?;
+        removed.map_err(|error| not_removed(&error))?;
     }
     let row = row_of(deps, node_id, allocation_id).await?;
     Ok(row.map_or_else(|| nothing_left(allocation_id), |one| one.row))
@@ -162,8 +162,8 @@ async fn in_ledger(
     }
 }
 
-/// A host's refusal to touch what it finds claimed; all else is a host that does not do it now.
-pub(super) fn not_done(error: &Error) -> Error {
+/// A host's refusal to remove what it finds claimed; all else is a host that does not do it now.
+fn not_removed(error: &Error) -> Error {
     match error.reason() {
         ErrorReason::LeaseHeld | ErrorReason::OperationConflict => {
             claimed(format!("The host removes nothing: {error}."))

@@ -9,9 +9,9 @@ use tonic::Code;
 use uuid::Uuid;
 
 use super::comparison::{compare_all, unreachable};
-use super::comparison_correction::not_done;
 use super::differences::differences;
 use crate::workflow::Deps;
+use crate::workflow::failure::StepError;
 use crate::workflow::host::Host;
 
 const METHOD: &str = "RepairPartition";
@@ -43,30 +43,44 @@ pub(super) async fn deactivate_unowned(
             )),
         };
     };
+    // also of a repeat: it has an effect of its own where the partition is active again
+    let mut tx = deps.pool.begin().await?;
     if !is_replay {
-        let mut tx = deps.pool.begin().await?;
         idempotency::record(&mut tx, scope, &hash, &node_id.to_string()).await?;
-        let detail = json!({
-            "reason": reason, "partition_id": request.partition_id, "repair": "partition",
-            "finding": found.kind, "message": found.message,
-        });
-        let entry = audit::Entry {
-            principal: &caller.principal,
-            action: "node.repair",
-            resource: "node",
-            resource_id: &node_id.to_string(),
-            request_id: &caller.request_id,
-            detail: audit::with_digests(detail, Some(&found), None),
-        };
-        audit::record(&mut tx, entry).await?;
-        tx.commit().await?;
-        tracing::info!(%node_id, partition = request.partition_id, "accept repair of a partition");
-        deps.wake.notify(outbox::TOPIC).await;
     }
+    let detail = json!({
+        "reason": reason, "partition_id": request.partition_id, "repair": "partition",
+        "finding": found.kind, "message": found.message,
+    });
+    let entry = audit::Entry {
+        principal: &caller.principal,
+        action: "node.repair",
+        resource: "node",
+        resource_id: &node_id.to_string(),
+        request_id: &caller.request_id,
+        detail: audit::with_digests(detail, Some(&found), None),
+    };
+    audit::record(&mut tx, entry).await?;
+    tx.commit().await?;
+    tracing::info!(%node_id, partition = request.partition_id, "accept repair of a partition");
+    deps.wake.notify(outbox::TOPIC).await;
     let host = Host::of_node(deps, node_id).await;
     let host = host.map_err(unreachable)?;
     let done = host.deactivate_partition(request.partition_id).await;
-    done.map_err(|error| not_done(&error))
+    done.map_err(not_deactivated)
+}
+
+/// A refusal of the host, or of its Fabric Manager, is the answer; all else is a host that does not do it now.
+fn not_deactivated(error: Error) -> Error {
+    match error.reason() {
+        ErrorReason::LeaseHeld | ErrorReason::OperationConflict => Error::new(
+            Code::FailedPrecondition,
+            ErrorReason::StateConflict,
+            format!("The host does not deactivate the partition: {error}."),
+        ),
+        ErrorReason::GpuPartitionUnavailable => error,
+        _ => unreachable(StepError::of_host(&error)),
+    }
 }
 
 async fn unowned(

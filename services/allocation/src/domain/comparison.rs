@@ -184,7 +184,7 @@ fn of(state: LedgerState, discrepancy: Option<Discrepancy>, is_bare: bool) -> Ju
             "it is active and its VM runs, and its guest has not answered its host for some time: see its serial log, and ask its owner before a reboot",
         ),
         Some(Discrepancy::GuestGpusFailed(_)) => report(
-            "it is active and its VM runs, and nvidia-smi fails in its guest: see the slot's health and the discrepancies of its node, and ask its owner",
+            "it is active and its VM runs, and nvidia-smi fails in its guest: see the slot's health and the findings of its node, and ask its owner",
         ),
         Some(Discrepancy::UnexpectedShutdown {
             with_host: true, ..

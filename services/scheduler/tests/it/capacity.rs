@@ -94,7 +94,7 @@ async fn a_history_is_read_page_by_page() {
             break;
         }
         assert_eq!(page.buckets.len(), 1);
-        let later = "INSERT INTO placement.capacity_samples VALUES (date_trunc('minute', now()) + interval '1 hour', $1, $2, 1, 4, 9, 0)
+        let later = "INSERT INTO placement.capacity_samples VALUES (date_trunc('minute', now()) + interval '1 hour', $1, $2, 1, 9, 9, 0)
                      ON CONFLICT DO NOTHING";
         sqlx::query(later)
             .bind(REGION)

@@ -94,7 +94,7 @@ export function History({ nodeId, hostname }: { nodeId: string; hostname: string
 export function SlotHistory({ slot }: { slot: Slot }) {
   const [open, setOpen] = useState(false);
   const found = useSlotHistory(slot.node_id ?? "", slot.id ?? "", open);
-  const owners = useAdminAllocations([...new Set(found.data?.flatMap(({ allocation_id }) => allocation_id || []))]);
+  const owners = useAdminAllocations(open ? [...new Set(found.data?.flatMap(({ allocation_id }) => allocation_id || []))] : []);
   return (
     <details className="slot-history" onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>History</summary>

@@ -25,7 +25,7 @@ use gpuaas_allocation::workflow::kill::Point;
 use gpuaas_allocation::{reconcile, step_tables};
 use gpuaas_placement::model::SlotStatus;
 use gpuaas_placement::{audit, slots};
-use gpuaas_proto::gpuaas::agent::v1::{FailureClass, FencingToken};
+use gpuaas_proto::gpuaas::agent::v1::FailureClass;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
@@ -125,8 +125,6 @@ pub struct Lives<'a> {
     /// Number of the service that lives.
     living: Arc<AtomicU32>,
     count: u32,
-    /// Tokens of leases that an agent has outlived.
-    late: Vec<FencingToken>,
     _hurried: tokio_util::task::AbortOnDropHandle<()>,
 }
 
@@ -162,7 +160,6 @@ impl<'a> Lives<'a> {
             runner: None,
             living,
             count: 0,
-            late: Vec::new(),
             _hurried: tokio_util::task::AbortOnDropHandle::new(hurried),
         };
         lives.new_runner().await;
