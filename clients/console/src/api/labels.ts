@@ -93,6 +93,7 @@ const LABELS: Record<string, string> = {
   overlap: "Overlap",
   owner: "Owner",
   page_size: "Page size",
+  partition_id: "GPU partition",
   page_token: "Page",
   permission: "Permission",
   placement: "Placement",
