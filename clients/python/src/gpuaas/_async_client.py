@@ -84,7 +84,7 @@ class AsyncClient(AsyncOperations):
     async def _call(
         self,
         operation: Operation[T],
-        path: Mapping[str, str],
+        path: Mapping[str, str | int],
         query: Mapping[str, object],
         body: object,
         key: str | None,
@@ -131,7 +131,7 @@ class AsyncClient(AsyncOperations):
             raise TransportError(f"no answer came: {error or type(error).__name__}", call.key) from error
 
     async def _pages(
-        self, operation: Operation[Any], path: Mapping[str, str], query: Mapping[str, object], items: str, timeout: float | None
+        self, operation: Operation[Any], path: Mapping[str, str | int], query: Mapping[str, object], items: str, timeout: float | None
     ) -> AsyncGenerator[Any, None]:
         token, seen = "", set[str]()
         while True:
@@ -146,7 +146,7 @@ class AsyncClient(AsyncOperations):
             seen.add(token)
 
     async def _watch(
-        self, operation: Operation[T], path: Mapping[str, str], query: Mapping[str, object], timeout: float | None
+        self, operation: Operation[T], path: Mapping[str, str | int], query: Mapping[str, object], timeout: float | None
     ) -> AsyncGenerator[T, None]:
         watching = Watching(operation, path, query, self._retries, Deadline(timeout))
         while True:

@@ -84,7 +84,7 @@ class Client(Operations):
     def _call(
         self,
         operation: Operation[T],
-        path: Mapping[str, str],
+        path: Mapping[str, str | int],
         query: Mapping[str, object],
         body: object,
         key: str | None,
@@ -131,7 +131,7 @@ class Client(Operations):
             raise TransportError(f"no answer came: {error or type(error).__name__}", call.key) from error
 
     def _pages(
-        self, operation: Operation[Any], path: Mapping[str, str], query: Mapping[str, object], items: str, timeout: float | None
+        self, operation: Operation[Any], path: Mapping[str, str | int], query: Mapping[str, object], items: str, timeout: float | None
     ) -> Iterator[Any]:
         token, seen = "", set[str]()
         while True:
@@ -144,7 +144,7 @@ class Client(Operations):
                 raise ProtocolError("the pages of the list have no end: a page token came twice")
             seen.add(token)
 
-    def _watch(self, operation: Operation[T], path: Mapping[str, str], query: Mapping[str, object], timeout: float | None) -> Iterator[T]:
+    def _watch(self, operation: Operation[T], path: Mapping[str, str | int], query: Mapping[str, object], timeout: float | None) -> Iterator[T]:
         watching = Watching(operation, path, query, self._retries, Deadline(timeout))
         while True:
             lost: GpuaasError | None = None

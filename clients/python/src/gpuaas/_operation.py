@@ -55,7 +55,7 @@ class Request:
 
 
 def request(
-    operation: Operation[Any], path: Mapping[str, str], query: Mapping[str, object], body: object = None, key: str | None = None
+    operation: Operation[Any], path: Mapping[str, str | int], query: Mapping[str, object], body: object = None, key: str | None = None
 ) -> Request:
     """The request for a call. An operation that changes something gets a key of its own when none is given."""
     content = None
@@ -95,7 +95,7 @@ def _filled(pattern: str, values: Mapping[str, str]) -> str:
         if not isinstance(value, str) or value in ("", ".", ".."):
             raise UsageError(f"{name} is not the name or id of anything")
         try:
-            pattern = pattern.replace("{" + name + "}", quote(value, safe=""))
+            pattern = pattern.replace("{" + name + "}", quote(str(value), safe=""))
         except UnicodeEncodeError:
             raise UsageError(f"{name} is not text") from None
     return pattern.lstrip("/")
@@ -120,7 +120,7 @@ class Caller:
     def _call(
         self,
         operation: Operation[T],
-        path: Mapping[str, str],
+        path: Mapping[str, str | int],
         query: Mapping[str, object],
         body: object,
         key: str | None,
@@ -129,11 +129,11 @@ class Caller:
         raise NotImplementedError
 
     def _pages(
-        self, operation: Operation[Any], path: Mapping[str, str], query: Mapping[str, object], items: str, timeout: float | None
+        self, operation: Operation[Any], path: Mapping[str, str | int], query: Mapping[str, object], items: str, timeout: float | None
     ) -> Iterator[Any]:
         raise NotImplementedError
 
-    def _watch(self, operation: Operation[T], path: Mapping[str, str], query: Mapping[str, object], timeout: float | None) -> Iterator[T]:
+    def _watch(self, operation: Operation[T], path: Mapping[str, str | int], query: Mapping[str, object], timeout: float | None) -> Iterator[T]:
         raise NotImplementedError
 
 
@@ -143,7 +143,7 @@ class AsyncCaller:
     async def _call(
         self,
         operation: Operation[T],
-        path: Mapping[str, str],
+        path: Mapping[str, str | int],
         query: Mapping[str, object],
         body: object,
         key: str | None,
@@ -152,11 +152,11 @@ class AsyncCaller:
         raise NotImplementedError
 
     def _pages(
-        self, operation: Operation[Any], path: Mapping[str, str], query: Mapping[str, object], items: str, timeout: float | None
+        self, operation: Operation[Any], path: Mapping[str, str | int], query: Mapping[str, object], items: str, timeout: float | None
     ) -> AsyncIterator[Any]:
         raise NotImplementedError
 
     def _watch(
-        self, operation: Operation[T], path: Mapping[str, str], query: Mapping[str, object], timeout: float | None
+        self, operation: Operation[T], path: Mapping[str, str | int], query: Mapping[str, object], timeout: float | None
     ) -> AsyncIterator[T]:
         raise NotImplementedError

@@ -40,7 +40,7 @@ class Watching(Generic[T]):
     """One watch over as many streams as it takes."""
 
     operation: Operation[T]
-    path: Mapping[str, str]
+    path: Mapping[str, str | int]
     query: Mapping[str, object]
     retries: Retries
     deadline: Deadline
