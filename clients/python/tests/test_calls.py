@@ -63,6 +63,12 @@ def test_queries_and_names_are_encoded(server: Server, run: Runner) -> None:
     assert server.seen[1].path == "/api/v1/allocations/..%2Fadmin%2Fnodes%3Fx%23y%3Az%20%C3%BC"
 
 
+def test_a_number_stands_in_an_address(server: Server, run: Runner) -> None:
+    server.plays(Reply(200, {}))
+    run(lambda c: c.repair_partition("n-1", 0, reason="left over"))
+    assert "/n-1" in server.seen[0].path and "/0" in server.seen[0].path, server.seen[0].path
+
+
 @pytest.mark.parametrize("name", ["", ".", "..", "\ud800"])
 def test_a_name_that_could_reach_another_route_is_refused(server: Server, run: Runner, name: str) -> None:
     with pytest.raises(UsageError):

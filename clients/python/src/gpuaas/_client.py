@@ -144,7 +144,9 @@ class Client(Operations):
                 raise ProtocolError("the pages of the list have no end: a page token came twice")
             seen.add(token)
 
-    def _watch(self, operation: Operation[T], path: Mapping[str, str | int], query: Mapping[str, object], timeout: float | None) -> Iterator[T]:
+    def _watch(
+        self, operation: Operation[T], path: Mapping[str, str | int], query: Mapping[str, object], timeout: float | None
+    ) -> Iterator[T]:
         watching = Watching(operation, path, query, self._retries, Deadline(timeout))
         while True:
             lost: GpuaasError | None = None

@@ -89,13 +89,14 @@ def address(base: httpx.URL, call: Request) -> httpx.URL:
         raise UsageError("an argument of the address is not text, or is too long") from None
 
 
-def _filled(pattern: str, values: Mapping[str, str]) -> str:
+def _filled(pattern: str, values: Mapping[str, str | int]) -> str:
     """The path with its values, each one segment: none can reach another route."""
     for name, value in values.items():
-        if not isinstance(value, str) or value in ("", ".", ".."):
+        text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+        if not isinstance(text, str) or text in ("", ".", ".."):
             raise UsageError(f"{name} is not the name or id of anything")
         try:
-            pattern = pattern.replace("{" + name + "}", quote(str(value), safe=""))
+            pattern = pattern.replace("{" + name + "}", quote(text, safe=""))
         except UnicodeEncodeError:
             raise UsageError(f"{name} is not text") from None
     return pattern.lstrip("/")
@@ -133,7 +134,9 @@ class Caller:
     ) -> Iterator[Any]:
         raise NotImplementedError
 
-    def _watch(self, operation: Operation[T], path: Mapping[str, str | int], query: Mapping[str, object], timeout: float | None) -> Iterator[T]:
+    def _watch(
+        self, operation: Operation[T], path: Mapping[str, str | int], query: Mapping[str, object], timeout: float | None
+    ) -> Iterator[T]:
         raise NotImplementedError
 
 
