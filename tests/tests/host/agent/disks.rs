@@ -117,7 +117,7 @@ async fn inc_12_mounted_child_partition_refused_before_anything_is_touched() {
     // out of sight of the host, and on the host itself
     let hidden = HiddenMount::of(&partition, &host.folder.join("share2"));
     std::fs::write(hidden.path("precious"), "data").expect("file");
-    refused(&host, &slot, ErrorReason::DiskUnsafe, "claimed").await;
+    refused(&host, &slot, ErrorReason::DiskUnsafe, "open exclusively").await;
     let tenant = Uuid::now_v7();
     host.acquire(tenant, &slot, pb::LeasePurpose::Repair)
         .await
