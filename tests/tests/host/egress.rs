@@ -8,6 +8,7 @@ use gpuaas_dev::process;
 use gpuaas_tests::api::text;
 use gpuaas_tests::runner::{Case, Place};
 use gpuaas_tests::system::{System, TIMEOUT};
+use gpuaas_tests::until::until;
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
@@ -106,10 +107,18 @@ async fn j_27_a_guest_reaches_the_outside_by_its_own_packet_and_is_not_ready_wit
 
     // the host was well when the VM was placed on it
     let id = system.user.launch("shut", image, &system.public_key).await;
-    system
+    let provisioning = system
         .user
         .wait_state(&id, &["provisioning"], TIMEOUT)
         .await;
+    let vm = text(&provisioning, "/status/vm");
+    // and when its VM started: a host that is not well is given no lease
+    until("the VM to start", async || {
+        let names = ["-q", "-c", "qemu:///system", "list", "--name"];
+        let running = host.lab.exec("virsh", &names).ok()?;
+        running.lines().any(|name| name == vm).then_some(())
+    })
+    .await;
     let broken = Broken::new(
         &host.lab,
         "nft flush chain ip gpuaas postrouting",
