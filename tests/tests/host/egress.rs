@@ -113,7 +113,7 @@ async fn j_27_a_guest_reaches_the_outside_by_its_own_packet_and_is_not_ready_wit
         .await;
     let vm = text(&provisioning, "/status/vm");
     // and when its VM started: a host that is not well is given no lease
-    until("the VM to start", async || {
+    until("the VM to start", TIMEOUT, async || {
         let names = ["-q", "-c", "qemu:///system", "list", "--name"];
         let running = host.lab.exec("virsh", &names).ok()?;
         running.lines().any(|name| name == vm).then_some(())
