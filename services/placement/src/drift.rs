@@ -149,8 +149,10 @@ impl Facts {
                 .insert(allocation.to_string());
         }
         let wiped: Vec<(Uuid, i64)> = sqlx::query_as(
-            "SELECT e.slot_id, max(e.generation) FROM clean_evidence e JOIN slots s ON s.id = e.slot_id
-              WHERE s.node_id = $1 AND e.kind = 'wiped' GROUP BY e.slot_id",
+            "SELECT s.id, last.generation FROM slots s CROSS JOIN LATERAL (
+                 SELECT e.generation FROM clean_evidence e WHERE e.slot_id = s.id AND e.kind = 'wiped'
+                  ORDER BY e.generation DESC LIMIT 1) last
+              WHERE s.node_id = $1",
         )
         .bind(node_id)
         .fetch_all(&mut *conn)

@@ -19,6 +19,7 @@ mod expect;
 mod failures;
 mod faults;
 mod first_wipe;
+mod history_of_a_node;
 mod host;
 mod host_holds;
 mod ingress;
