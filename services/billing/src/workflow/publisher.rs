@@ -4,7 +4,7 @@ use std::time::Duration;
 use gpuaas_common::client::GrpcChannel;
 use gpuaas_common::time::proto_time;
 use gpuaas_common::wake::Waiter;
-use gpuaas_common::{CancellationToken, Error};
+use gpuaas_common::{CancellationToken, Error, db};
 use gpuaas_proto::gpuaas::internal::scheduler::v1::PutSkuPriceRequest;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_client::PlacementServiceClient;
 use sqlx::PgPool;
@@ -75,7 +75,7 @@ impl Publisher {
         while !shutdown.is_cancelled() {
             let outcome = tokio::select! {
                 () = shutdown.cancelled() => return,
-                outcome = self.publish() => outcome,
+                outcome = db::within(db::PASS, self.publish()) => outcome,
             };
             match (&outcome, failing) {
                 (Err(error), false) => tracing::warn!("wait to publish prices: {}", error.chain()),

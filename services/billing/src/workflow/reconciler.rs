@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use gpuaas_common::client::GrpcChannel;
-use gpuaas_common::{CancellationToken, Error};
+use gpuaas_common::{CancellationToken, Error, db};
 use gpuaas_proto::gpuaas::internal::events::v1::ReadRequest;
 use gpuaas_proto::gpuaas::internal::events::v1::event_service_client::EventServiceClient;
 use sqlx::{Connection as _, PgPool};
 
 use crate::domain::event;
-use crate::domain::reconcile::{Difference, History, differences};
+use crate::domain::reconcile::{Difference, History, Periods, differences};
 use crate::metrics::Metrics;
 use crate::store;
 
@@ -33,8 +33,28 @@ impl Reconciler {
     /// # Errors
     /// The ledger or the database does not answer, or an event cannot be read.
     pub async fn reconcile(&self) -> Result<Vec<Difference>, Error> {
-        let oldest = self.oldest().await?;
-        // one snapshot of position and intervals, or usage would move between the two
+        let mut oldest = self.oldest().await?;
+        let (billed, history) = loop {
+            let (upto, billed) = self.billed(oldest).await?;
+            let history = self.history(oldest, upto).await?;
+            let now = self.oldest().await?;
+            if now == oldest {
+                break (billed, history);
+            }
+            // old events were removed meanwhile: time that they opened would count as invented
+            oldest = now;
+        };
+        let found = differences(&billed, history.periods());
+        self.metrics.reconciled(found.len());
+        for difference in &found {
+            tracing::error!(?difference, "find usage that differs from the ledger");
+        }
+        Ok(found)
+    }
+
+    /// The position that usage has reached, and the intervals that events after `oldest` opened, of one snapshot: usage would
+    /// move between the two.
+    async fn billed(&self, oldest: i64) -> Result<(i64, Periods), Error> {
         let mut connection = self.pool.acquire().await?;
         let mut tx = connection
             .begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -42,15 +62,7 @@ impl Reconciler {
         let upto = store::position::read(&mut *tx).await?;
         let billed = store::usage::periods(&mut *tx, oldest).await?;
         tx.commit().await?;
-        drop(connection);
-
-        let history = self.history(oldest, upto).await?;
-        let found = differences(&billed, history.periods());
-        self.metrics.reconciled(found.len());
-        for difference in &found {
-            tracing::error!(?difference, "find usage that differs from the ledger");
-        }
-        Ok(found)
+        Ok((upto, billed))
     }
 
     /// Position before the oldest event that is still kept; the newest one when the log is empty.
@@ -105,7 +117,7 @@ impl Reconciler {
                 () = shutdown.cancelled() => return,
                 _ = ticks.tick() => {}
             }
-            if let Err(error) = self.reconcile().await {
+            if let Err(error) = db::within(db::SWEEP, self.reconcile()).await {
                 tracing::warn!("put off the reconciliation: {}", error.chain());
             }
         }

@@ -352,6 +352,23 @@ async fn two_replicas_share_the_work_without_doing_it_twice() {
     assert_eq!(world.reconciler.reconcile().await.expect("reconciled"), []);
 }
 
+/// The ledger removes the event that opened an interval between two of the reconciler's calls.
+#[tokio::test]
+async fn p3_events_that_are_removed_during_a_reconciliation_are_no_difference() {
+    let world = World::new().await;
+    let project = Uuid::now_v7();
+    let mut events = world.lifecycle(1, Uuid::now_v7(), project);
+    events.extend(world.lifecycle(6, Uuid::now_v7(), project));
+    world.ledger.set(events);
+    world.consumer.catch_up().await.expect("applied");
+
+    *world.ledger.removed_next.lock().expect("no panic") = Some(3);
+    let found = world.reconciler.reconcile().await.expect("reconciled");
+    assert!(found.is_empty(), "{found:?}");
+    let kept = world.ledger.events.lock().expect("no panic").len();
+    assert_eq!(kept, 7, "they were removed meanwhile");
+}
+
 #[tokio::test]
 async fn the_reconciler_finds_lost_and_invented_time() {
     let world = World::new().await;

@@ -60,6 +60,8 @@ pub async fn serve(routes: Routes) -> GrpcChannel {
 #[derive(Clone, Default)]
 pub struct Ledger {
     pub events: Arc<Mutex<Vec<Event>>>,
+    /// What is removed up to which position once the next read is answered, as the ledger's retention does at any time.
+    pub removed_next: Arc<Mutex<Option<i64>>>,
 }
 
 #[tonic::async_trait]
@@ -70,6 +72,10 @@ impl EventService for Ledger {
             limit,
         } = request.into_inner();
         let all = self.events.lock().expect("no panic").clone();
+        if let Some(position) = self.removed_next.lock().expect("no panic").take() {
+            let mut kept = self.events.lock().expect("no panic");
+            kept.retain(|event| event.position > position);
+        }
         let head_position = all.iter().map(|event| event.position).max().unwrap_or(0);
         let events = all
             .into_iter()
