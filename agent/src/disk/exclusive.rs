@@ -47,6 +47,19 @@ impl ExclusiveDisk {
             .map_err(io_error("cannot share the open disk"))
     }
 
+    /// Has the disk write to its medium what it holds in a volatile cache. Neither a discard nor a command that has it write
+    /// zeroes does that, and what is read back may come from that cache.
+    ///
+    /// # Errors
+    /// The disk does not confirm it.
+    pub(super) async fn flush(&self) -> HostResult<()> {
+        let file = self.share()?;
+        let flushed = tokio::task::spawn_blocking(move || file.sync_all()).await;
+        flushed
+            .unwrap_or_else(|panicked| Err(io::Error::other(panicked)))
+            .map_err(io_error("cannot flush the disk's cache"))
+    }
+
     /// Number of the device that is open, as sysfs writes it ("259:3").
     pub(super) fn number(&self) -> HostResult<String> {
         let stat = fstat(&self.file).map_err(|error| {

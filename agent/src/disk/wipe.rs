@@ -173,6 +173,7 @@ impl Wiper for HostWiper {
             }
             Zero::Overwrite => write_zeroes(&job, from, |reached| log.note(at(reached))).await?,
         }
+        disk.flush().await.map_err(|error| refuse(error.message))?;
         if !disk.partitions().is_empty() {
             // The kernel still shows the partitions of the table that is gone.
             let arguments = ["--delete".as_ref(), device.as_os_str()];

@@ -298,6 +298,30 @@ async fn p5_d_75_zeroes_that_the_device_writes_go_on_where_they_were() {
     assert_eq!(zeroes(), (7, 6 * MIB));
 }
 
+/// What a device wrote by itself may still be in a cache that a power cut empties, and reads as zero all the same.
+#[tokio::test]
+async fn p2_a_wipe_ends_with_a_flush_of_the_disks_cache() {
+    let disk = LoopDisk::attach();
+    std::fs::write(&disk.device, vec![7_u8; 1 << 20]).expect("a device");
+    let proven = disk.prove(Intent::Wipe { touched: true }).await;
+    let opened = disk.probe.open_exclusively(proven).await.expect("open");
+    let flushes = || {
+        let name = disk.device.trim_start_matches("/dev/");
+        let stat = std::fs::read_to_string(format!("/sys/block/{name}/stat")).expect("sysfs");
+        let count = stat.split_whitespace().nth(15).expect("flush requests");
+        count.parse::<u64>().expect("a number")
+    };
+    let before = flushes();
+    zero_out(&opened, 0, LOOP_BYTES, MINUTE, |_| Ok(()))
+        .await
+        .expect("written");
+    assert_eq!(flushes(), before, "the device alone flushes nothing");
+    let log = Log::default();
+    let wiped = wipe(&opened, WipePolicy::Blkdiscard, Wipe::default(), &log).await;
+    assert_eq!(wiped.expect("wiped").method, "write_zeroes");
+    assert_eq!(flushes(), before + 1);
+}
+
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Between the proof and the end of a clone or a wipe nobody can begin to use the disk.
