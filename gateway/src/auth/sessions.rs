@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::digest;
-use gpuaas_common::CancellationToken;
 use gpuaas_common::identity::{Bearer, TokenMinter};
+use gpuaas_common::{CancellationToken, db};
 use moka::sync::Cache;
 use sqlx::PgPool;
 use sqlx::postgres::PgListener;
@@ -40,6 +40,8 @@ const MAX_CHANGES: usize = 64;
 const BURST: Duration = Duration::from_secs(1);
 /// Time between two attempts to listen.
 const RETRY: Duration = Duration::from_secs(1);
+/// Time without a change after which the connection that listens is asked whether it lives.
+const SILENCE: Duration = Duration::from_secs(10);
 
 /// Who a token's bearer is.
 #[derive(Debug)]
@@ -221,7 +223,16 @@ impl Sessions {
         // what happened while nobody listened
         self.tell(Change::Everybody);
         let (mut since, mut count) = (Instant::now(), 0);
-        while let Some(heard) = listener.try_recv().await? {
+        loop {
+            let heard = match tokio::time::timeout(SILENCE, listener.try_recv()).await {
+                Ok(heard) => heard?,
+                // a database that is gone without a word is as silent as one with nothing to say
+                Err(_) => {
+                    db::within(RETRY, sqlx::query("SELECT 1").execute(&mut listener)).await?;
+                    continue;
+                }
+            };
+            let Some(heard) = heard else { return Ok(()) };
             let change = Change::read(heard.payload());
             if since.elapsed() > BURST {
                 (since, count) = (Instant::now(), 0);
@@ -234,7 +245,6 @@ impl Sessions {
             }
             self.tell(change);
         }
-        Ok(())
     }
 
     /// Changes from now on.

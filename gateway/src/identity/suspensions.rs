@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use gpuaas_common::client::Peers;
-use gpuaas_common::{CancellationToken, Error, Result};
+use gpuaas_common::{CancellationToken, Error, Result, db};
 use gpuaas_proto::gpuaas::internal::scheduler::v1::suspension_service_client::SuspensionServiceClient;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::{
     ProjectSuspension, PutProjectSuspensionsRequest,
@@ -35,7 +35,7 @@ pub(super) async fn changed(call: &Call<'_>) {
 pub(crate) async fn run(pool: PgPool, peers: Peers, shutdown: CancellationToken) {
     let mut trouble = false;
     while !shutdown.is_cancelled() {
-        let told = tell(&pool, &peers).await;
+        let told = db::within(db::PASS, tell(&pool, &peers)).await;
         match (&told, trouble) {
             (Err(error), false) => tracing::warn!(
                 "wait to tell the ledger which projects are suspended: {}",

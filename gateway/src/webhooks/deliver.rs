@@ -3,8 +3,8 @@ use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpuaas_common::audit;
 use gpuaas_common::time::backoff;
+use gpuaas_common::{audit, db};
 use jiff::{SignedDuration, Timestamp};
 use opentelemetry::KeyValue;
 use reqwest::redirect::Policy;
@@ -54,7 +54,10 @@ pub(super) async fn run(work: Arc<Work>, poll: Duration) {
         let lease = 2.0 * work.settings.timeout_seconds + LEASE_MARGIN;
         let taken = match available.all {
             0 => Ok(Vec::new()),
-            _ => store::take_deliveries(&work.pool, available, lease).await,
+            _ => {
+                let take = store::take_deliveries(&work.pool, available, lease);
+                db::within(db::PASS, take).await
+            }
         };
         if let (Err(error), false) = (&taken, trouble) {
             tracing::warn!("wait with webhooks: {error}");
@@ -127,7 +130,7 @@ async fn attempt(work: &Work, client: &Client, taken: Taken) {
     let labels = [KeyValue::new("outcome", label)];
     work.meters.attempts.add(1, &labels);
     // what is not noted is attempted again when the lease ends
-    if let Err(error) = note(work, &taken, &outcome).await {
+    if let Err(error) = db::within(db::PASS, note(work, &taken, &outcome)).await {
         tracing::warn!(delivery = %taken.id, "note a webhook delivery: {error}");
     }
 }

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use gpuaas_common::client::Peers;
 use gpuaas_common::id::IdGen;
-use gpuaas_common::{CancellationToken, Context};
+use gpuaas_common::{CancellationToken, Context, db};
 use opentelemetry::metrics::{Counter, Gauge, Meter};
 use serde::Deserialize;
 use sqlx::PgPool;
@@ -162,7 +162,7 @@ pub async fn run(
     let collecting = async {
         let mut trouble = false;
         loop {
-            let outcome = collect::catch_up(&work).await;
+            let outcome = db::within(db::PASS, collect::catch_up(&work)).await;
             match (&outcome, trouble) {
                 (Err(error), false) => tracing::warn!("wait for the ledger: {}", error.chain()),
                 (Ok(()), true) => tracing::info!("queue events for webhooks again"),
@@ -174,7 +174,8 @@ pub async fn run(
     };
     let sweeping = async {
         loop {
-            match store::sweep_deliveries(&work.pool, work.settings.keep_days).await {
+            let sweep = store::sweep_deliveries(&work.pool, work.settings.keep_days);
+            match db::within(db::SWEEP, sweep).await {
                 Ok(0) => {}
                 Ok(deliveries) => tracing::info!(deliveries, "remove old webhook deliveries"),
                 Err(error) => tracing::warn!("leave old webhook deliveries: {error}"),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gpuaas_common::{Error, audit};
+use gpuaas_common::{Error, audit, db};
 use gpuaas_placement::{Scope, allocations, auto_release, lock};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -25,7 +25,9 @@ pub async fn run(deps: &Deps, shutdown: CancellationToken) {
         .await
         .is_some()
     {
-        let went = shutdown.run_until_cancelled(Box::pin(round(deps))).await;
+        let went = shutdown
+            .run_until_cancelled(Box::pin(db::within(db::PASS, round(deps))))
+            .await;
         if let Some(Err(error)) = went {
             tracing::warn!(
                 "wait to release allocations at their time: {}",

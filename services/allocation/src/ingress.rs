@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use gpuaas_common::{Error, audit};
+use gpuaas_common::{Error, audit, db};
 use gpuaas_placement::ingress::hosts::{self, Wanted};
 use gpuaas_placement::ingress::{self, Mapping, Owner};
 use gpuaas_placement::nodes;
@@ -31,6 +31,8 @@ use crate::workflow::subject;
 
 /// Who did it, in the audit trail.
 const SYSTEM: &str = "service:allocation";
+/// Longest time that one takes: the call to its host has a deadline of its own.
+const LONGEST: Duration = Duration::from_secs(120);
 /// Shortest time between two polls.
 const SHORTEST: Duration = Duration::from_millis(50);
 
@@ -47,7 +49,7 @@ pub async fn run(deps: &Deps, shutdown: CancellationToken) {
             Some(id) = calls.next(), if !calls.is_empty() => {
                 called.remove(&id);
             }
-            _ = tick.tick() => match due(deps, &called).await {
+            _ = tick.tick() => match db::within(db::PASS, due(deps, &called)).await {
                 Ok(found) => for id in found {
                     called.insert(id);
                     calls.push(apply_one(deps, id));
@@ -78,7 +80,7 @@ async fn due(deps: &Deps, called: &BTreeSet<Uuid>) -> Result<Vec<Uuid>, Error> {
 }
 
 async fn apply_one(deps: &Deps, id: Uuid) -> Uuid {
-    if let Err(error) = apply(deps, id).await {
+    if let Err(error) = db::within(LONGEST, apply(deps, id)).await {
         tracing::warn!(allocation_id = %id, "cannot apply ingress mappings on the host: {error:?}");
     }
     id

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
+use gpuaas_common::db;
 use gpuaas_placement::model::Slot;
 use gpuaas_placement::{
     agent_starts, claims, host_holds, networks, outbox, power, slots, workflows,
@@ -48,7 +49,8 @@ pub async fn run(deps: &Deps, owner: &str, shutdown: CancellationToken) {
                     return round(deps, owner).await;
                 }
                 // without a database to ask there is nothing to be early for
-                let retry = visits::next_retry(&deps.pool).await.unwrap_or_default();
+                let retry = db::within(db::PASS, visits::next_retry(&deps.pool)).await;
+                let retry = retry.unwrap_or_default();
                 let retry = retry.map_or(left, Duration::from_secs_f64);
                 starts.wait(left.min(retry)).await;
                 after_starts(deps, owner).await
@@ -76,7 +78,7 @@ pub struct Round {
 /// # Errors
 /// Those of the database while it lists the nodes.
 pub async fn round(deps: &Deps, owner: &str) -> sqlx::Result<Round> {
-    let nodes = residue::slice_nodes(&deps.pool).await?;
+    let nodes = db::within(db::PASS, residue::slice_nodes(&deps.pool)).await?;
     Ok(visit_all(deps, nodes, owner).await)
 }
 
@@ -86,7 +88,7 @@ pub async fn round(deps: &Deps, owner: &str) -> sqlx::Result<Round> {
 /// # Errors
 /// Those of the database while it lists the nodes.
 pub async fn after_starts(deps: &Deps, owner: &str) -> sqlx::Result<Round> {
-    let nodes = visits::started_since(&deps.pool).await?;
+    let nodes = db::within(db::PASS, visits::started_since(&deps.pool)).await?;
     Ok(visit_all(deps, nodes, owner).await)
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use gpuaas_common::db;
 use tokio_util::sync::CancellationToken;
 
 use crate::workflow::Deps;
@@ -19,7 +20,10 @@ pub async fn sweep(deps: &Deps, shutdown: CancellationToken) {
         }
         pause = SWEEP_INTERVAL;
         let work = gpuaas_placement::sweep::work(&deps.pool, deps.config.retention_days);
-        match shutdown.run_until_cancelled(work).await {
+        match shutdown
+            .run_until_cancelled(db::within(db::SWEEP, work))
+            .await
+        {
             Some(Ok(0)) | None => {}
             Some(Ok(rows)) => tracing::info!(rows, "remove old workflows and timelines"),
             Some(Err(error)) => {
@@ -29,7 +33,10 @@ pub async fn sweep(deps: &Deps, shutdown: CancellationToken) {
         }
         let days = deps.config.history_retention_days;
         let histories = gpuaas_placement::sweep::histories(&deps.pool, days);
-        match shutdown.run_until_cancelled(histories).await {
+        match shutdown
+            .run_until_cancelled(db::within(db::SWEEP, histories))
+            .await
+        {
             Some(Ok(0)) | None => {}
             Some(Ok(rows)) => tracing::info!(rows, "remove old history of nodes and slots"),
             Some(Err(error)) => {
@@ -37,8 +44,9 @@ pub async fn sweep(deps: &Deps, shutdown: CancellationToken) {
                 tracing::warn!("leave old history for the next sweep: {error:?}");
             }
         }
+        let events = gpuaas_placement::sweep::outbox(&deps.pool);
         match shutdown
-            .run_until_cancelled(gpuaas_placement::sweep::outbox(&deps.pool))
+            .run_until_cancelled(db::within(db::SWEEP, events))
             .await
         {
             Some(Ok(0)) | None => {}

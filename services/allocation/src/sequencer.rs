@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use gpuaas_common::db;
 use gpuaas_placement::{events, outbox, sequencer};
 use tokio_util::sync::CancellationToken;
 
@@ -12,7 +13,7 @@ pub async fn run(deps: &Deps, shutdown: CancellationToken) {
     let poll = Duration::from_secs_f64(deps.config.poll_seconds);
     let waiter = deps.wake.subscribe(outbox::TOPIC);
     while !shutdown.is_cancelled() {
-        match sequencer::run_once(&deps.pool).await {
+        match db::within(db::PASS, sequencer::run_once(&deps.pool)).await {
             Ok(0) => {}
             Ok(count) => {
                 deps.metrics.sequenced(count);

@@ -2,6 +2,7 @@
 //! anybody else gets them.
 use std::time::Duration;
 
+use gpuaas_common::db;
 use gpuaas_placement::{outbox, repair, workflows};
 use tokio_util::sync::CancellationToken;
 
@@ -13,7 +14,7 @@ const INTERVAL: Duration = Duration::from_secs(60);
 /// Looks for them until `shutdown`: an operator may enable one later, and a replica of that release may run for a while.
 pub async fn run(deps: &Deps, shutdown: CancellationToken) {
     while !shutdown.is_cancelled() {
-        match wipe(deps).await {
+        match db::within(db::PASS, wipe(deps)).await {
             Ok(0) => {}
             Ok(slots) => {
                 tracing::info!(slots, "start wipe of slots that were never wiped");

@@ -1,4 +1,9 @@
 //! The database pool, connected as the service's own role.
+//!
+//! A host of the database that loses its power, or is cut off, closes no connection: whoever waits for an answer from it
+//! would wait for ever. So the pool asks no connection for longer than [`ANSWER`], and background tasks do their work
+//! [`within`] a limit.
+use std::io;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
@@ -50,12 +55,41 @@ pub fn sized(max_connections: u32) -> PgPoolOptions {
         .before_acquire(|conn, meta| {
             Box::pin(async move {
                 if meta.idle_for > ASK_AFTER {
-                    conn.ping().await?;
+                    within(ANSWER, conn.ping()).await?;
                 }
                 Ok(true)
             })
         })
+        // The pool asks it then, too, and holds its place meanwhile, but without a limit.
+        .after_release(|conn, _| {
+            Box::pin(async move {
+                within(ANSWER, conn.ping()).await?;
+                Ok(true)
+            })
+        })
 }
+
+/// Does work with the database, and gives it up when it takes longer than `limit`.
+///
+/// # Errors
+/// Those of the work; the database did not answer in time.
+pub async fn within<T, E: From<sqlx::Error>>(
+    limit: Duration,
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    let done = tokio::time::timeout(limit, work).await;
+    done.unwrap_or_else(|_| {
+        let said = format!("the database gave no answer within {limit:?}");
+        Err(sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, said)).into())
+    })
+}
+
+/// Limit of one pass of a background task.
+pub const PASS: Duration = Duration::from_secs(60);
+/// Limit of a pass that removes what is past its retention.
+pub const SWEEP: Duration = Duration::from_secs(600);
+/// Longest wait for the answer to "do you live?".
+const ANSWER: Duration = Duration::from_secs(2);
 
 /// Rest of a connection after which it is asked whether it lives.
 const ASK_AFTER: Duration = Duration::from_secs(1);

@@ -30,7 +30,8 @@ pub async fn sweep(context: Context, shutdown: CancellationToken) {
         // a pool of its own, closed again: nothing is held between two sweeps
         match db::pool(context.service, &one_connection) {
             Ok(pool) => {
-                let swept = shutdown.run_until_cancelled(idempotency::sweep(&pool));
+                let swept =
+                    shutdown.run_until_cancelled(db::within(db::SWEEP, idempotency::sweep(&pool)));
                 match swept.await {
                     Some(Ok(0)) | None => {}
                     Some(Ok(keys)) => tracing::info!(keys, "remove old idempotency keys"),

@@ -2,7 +2,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use gpuaas_common::CancellationToken;
+use gpuaas_common::{CancellationToken, db};
 use gpuaas_placement::fleet::{self, Counts, FleetCounts, Pool};
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Gauge, Meter};
@@ -79,7 +79,10 @@ pub async fn measure(pool: PgPool, mut gauges: Gauges, shutdown: CancellationTok
             let mut conn = pool.acquire().await?;
             fleet::rollup(&mut conn, None).await
         };
-        match shutdown.run_until_cancelled(counted).await {
+        match shutdown
+            .run_until_cancelled(db::within(db::PASS, counted))
+            .await
+        {
             Some(Ok(rollup)) => gauges.report(rollup.pools),
             Some(Err(error)) => {
                 let error = gpuaas_common::Error::from(error);

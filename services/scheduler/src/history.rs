@@ -1,7 +1,7 @@
 //! The task that writes the history of the fleet's capacity.
 use std::time::Duration;
 
-use gpuaas_common::CancellationToken;
+use gpuaas_common::{CancellationToken, db};
 use gpuaas_placement::{Result, history};
 use sqlx::PgPool;
 
@@ -18,7 +18,10 @@ pub async fn write(pool: PgPool, days: u32, shutdown: CancellationToken) {
         .await
         .is_some()
     {
-        match shutdown.run_until_cancelled(minute(&pool, keep)).await {
+        match shutdown
+            .run_until_cancelled(db::within(db::PASS, minute(&pool, keep)))
+            .await
+        {
             Some(Ok(())) | None => {}
             Some(Err(error)) => {
                 let error = gpuaas_common::Error::from(error);

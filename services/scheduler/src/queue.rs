@@ -2,7 +2,7 @@
 //! polling, in case a wake-up was lost.
 use std::time::Duration;
 
-use gpuaas_common::CancellationToken;
+use gpuaas_common::{CancellationToken, db};
 use gpuaas_placement::reserve::Pass;
 use gpuaas_placement::{Result, drift, outbox, queue, reservations, reserve, workflows};
 
@@ -19,7 +19,8 @@ pub async fn run(api: &Api, metrics: &Metrics, poll: Duration, shutdown: Cancell
     while !shutdown.is_cancelled() {
         // first what is reserved, so that what it lets go is served at once
         let mut busy = reconcile(api).await;
-        match reserve::serve_queue(&api.pool, api.ids, api.policy).await {
+        let served = reserve::serve_queue(&api.pool, api.ids, api.policy);
+        match db::within(db::PASS, served).await {
             Ok(pass) => {
                 if !pass.served.is_empty() || !pass.ended.is_empty() {
                     tracing::info!(served = ?pass.served, ended = ?pass.ended, "serve queued requests");
@@ -27,7 +28,7 @@ pub async fn run(api: &Api, metrics: &Metrics, poll: Duration, shutdown: Cancell
                     api.wake.notify(outbox::TOPIC).await;
                 }
                 busy |= pass.busy;
-                if let Err(error) = measure(api, metrics, &pass).await {
+                if let Err(error) = db::within(db::PASS, measure(api, metrics, &pass)).await {
                     let error = gpuaas_common::Error::from(error);
                     tracing::warn!("leave the queues unmeasured: {error:?}");
                 }
@@ -56,7 +57,7 @@ async fn measure(api: &Api, metrics: &Metrics, pass: &Pass) -> Result<()> {
 
 /// Reconciles reservations; true when others were at one of them.
 async fn reconcile(api: &Api) -> bool {
-    match reservations::reconcile(&api.pool, api.policy).await {
+    match db::within(db::PASS, reservations::reconcile(&api.pool, api.policy)).await {
         Ok(reconciled) => {
             if reconciled.changed() {
                 tracing::info!(

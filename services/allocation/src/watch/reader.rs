@@ -2,7 +2,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
-use gpuaas_common::Error;
+use gpuaas_common::{Error, db};
 use gpuaas_placement::{events, timeline};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -29,7 +29,7 @@ impl Watching {
         while !shutdown.is_cancelled() {
             if self.notifier.is_empty() {
                 place = Place::default();
-            } else if let Err(error) = read_log(self, &mut place).await {
+            } else if let Err(error) = db::within(db::PASS, read_log(self, &mut place)).await {
                 tracing::warn!("wait to read events for watches: {}", error.chain());
             }
             shutdown.run_until_cancelled(waiter.wait(self.poll())).await;

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gpuaas_common::db;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -29,7 +30,8 @@ pub async fn run(deps: Arc<Deps>, owner: String, shutdown: CancellationToken) {
         else {
             break;
         };
-        match workflow_rows::take(&deps.pool, &owner, deps.config.lease_seconds).await {
+        let take = workflow_rows::take(&deps.pool, &owner, deps.config.lease_seconds);
+        match db::within(db::PASS, take).await {
             Ok(Some(taken)) => {
                 let (deps, shutdown) = (deps.clone(), shutdown.clone());
                 running.spawn(async move {
@@ -114,14 +116,14 @@ async fn heartbeat(deps: &Deps, taken: &Taken) {
     let mut renewed = Instant::now();
     loop {
         tokio::time::sleep(lease / 3).await;
-        match workflow_rows::renew(
+        let renewal = workflow_rows::renew(
             &deps.pool,
             taken.id,
             taken.lease_epoch,
             deps.config.lease_seconds,
-        )
-        .await
-        {
+        );
+        // short enough for another attempt, by another connection
+        match db::within(lease / 6, renewal).await {
             Ok(Ok(())) => renewed = Instant::now(),
             Ok(Err(Lost)) => return,
             Err(error) if renewed.elapsed() < lease => {

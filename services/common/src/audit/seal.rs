@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::chain::{self, Digest};
 use super::read::{COLUMNS, to_record};
-use crate::{Error, Result};
+use crate::{Error, Result, db};
 
 /// Time between two rounds.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -163,7 +163,7 @@ pub async fn run(pool: PgPool, keep_days: u32, meter: Meter, shutdown: Cancellat
                 }
                 Ok::<(), Error>(())
             };
-            match round.await {
+            match db::within(db::SWEEP, round).await {
                 Ok(()) => failing = false,
                 Err(error) => {
                     if !failing {

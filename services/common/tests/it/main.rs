@@ -1,3 +1,4 @@
 //! What only a real database shows.
 mod audit;
 mod select;
+mod vanished_database;

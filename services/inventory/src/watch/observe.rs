@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures::StreamExt as _;
-use gpuaas_common::{CancellationToken, Result, id};
+use gpuaas_common::{CancellationToken, Result, db, id};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::ListSlotsResponse;
 use prost::Message as _;
@@ -30,7 +30,7 @@ pub(crate) async fn run(watching: Arc<Watching>, shutdown: CancellationToken) {
     while !shutdown.is_cancelled() {
         if watching.snapshot.receiver_count() > 0 {
             let answers = watching.requested.load(Ordering::SeqCst);
-            match snapshot(state, &mut known, answers).await {
+            match db::within(db::PASS, snapshot(state, &mut known, answers)).await {
                 Ok(snapshot) => {
                     watching.snapshot.send_replace(Arc::new(snapshot));
                 }

@@ -2,7 +2,7 @@
 //!
 //! It never calls a host: hosts learn of their turn by the answer to a heartbeat. A replica works on a rollout under the
 //! lock of its row, and each step is one transaction.
-use gpuaas_common::CancellationToken;
+use gpuaas_common::{CancellationToken, db};
 use uuid::Uuid;
 
 use crate::domain::rollout::{Facts, Verdict, judge};
@@ -13,7 +13,7 @@ use crate::store::rollouts::{self, RolloutNodeRow, RolloutRow};
 /// Works at the poll interval until `shutdown`.
 pub(crate) async fn run(state: State, shutdown: CancellationToken) {
     while !shutdown.is_cancelled() {
-        if let Err(error) = step(&state).await {
+        if let Err(error) = db::within(db::PASS, step(&state)).await {
             tracing::warn!("cannot drive the rollout of the agent: {error}");
         }
         tokio::select! {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gpuaas_common::error::{Error, reason_name};
 use gpuaas_common::time::backoff;
-use gpuaas_common::{CancellationToken, Result, trace};
+use gpuaas_common::{CancellationToken, Result, db, trace};
 use gpuaas_proto::gpuaas::agent::v1::topology_client::TopologyClient;
 use gpuaas_proto::gpuaas::agent::v1::{DiscoverRequest, TopologyReport};
 use gpuaas_proto::gpuaas::common::v1::SlotStatus;
@@ -38,13 +38,14 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 pub(crate) async fn run(state: State, shutdown: CancellationToken) {
     let lease = state.config.discovery_timeout_seconds + LEASE_MARGIN_SECONDS;
     while !shutdown.is_cancelled() {
-        match tasks::claim(&state.pool, lease).await {
+        match db::within(db::PASS, tasks::claim(&state.pool, lease)).await {
             Ok(Some(task)) => {
                 let span = tracing::info_span!("discover_topology", task_id = %task.id, node_id = %task.node_id);
                 trace::set_parent(&span, &task.traceparent);
                 tokio::select! {
                     biased;
-                    () = work(&state, &task).instrument(span) => continue,
+                    // then the lease is over, and another replica begins again
+                    _ = tokio::time::timeout(Duration::from_secs(lease.into()), work(&state, &task).instrument(span)) => continue,
                     () = given_up(&shutdown) => break,
                 }
             }

@@ -1,7 +1,7 @@
 //! Finds hosts that missed their heartbeats and evidence that has aged: both end a node's schedulability (INC-04).
 use std::time::{Duration, Instant};
 
-use gpuaas_common::CancellationToken;
+use gpuaas_common::{CancellationToken, db};
 
 use super::ledger_sync::set_desired_node;
 use crate::state::State;
@@ -47,7 +47,7 @@ pub(crate) async fn run(state: State, shutdown: CancellationToken) {
     let mut listening = Listening::default();
     while !shutdown.is_cancelled() {
         let judge = listening.judges_silence(Instant::now(), timeout);
-        match sweep(&state, judge).await {
+        match db::within(db::PASS, sweep(&state, judge)).await {
             Ok(()) => listening.heard(Instant::now(), timeout),
             Err(error) => {
                 listening.interrupted();

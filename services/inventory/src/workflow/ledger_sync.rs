@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gpuaas_common::time::{backoff, proto_time};
-use gpuaas_common::{CancellationToken, Error, Result};
+use gpuaas_common::{CancellationToken, Error, Result, db};
 use gpuaas_proto::gpuaas::agent::v1::TopologyReport;
 use gpuaas_proto::gpuaas::common::v1::HealthState;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::{GpuGroup, PutNodeRequest, PutRegionRequest};
@@ -172,7 +172,8 @@ pub(crate) async fn push_now(state: &State, kind: Kind, key: &str) {
 /// Pushes what is due until `shutdown`.
 pub(crate) async fn run(state: State, shutdown: CancellationToken) {
     while !shutdown.is_cancelled() {
-        match ledger_sync::claim(&state.pool, None, LEASE_SECONDS).await {
+        let claim = ledger_sync::claim(&state.pool, None, LEASE_SECONDS);
+        match db::within(db::PASS, claim).await {
             Ok(Some(push)) => {
                 push_claimed(&state, &push).await;
                 continue;
@@ -196,7 +197,7 @@ async fn push_claimed(state: &State, push: &ClaimedPush) {
     let noted = match pushed {
         Ok(()) => {
             tracing::debug!(kind, key, version, "push to the ledger");
-            ledger_sync::confirm(&state.pool, push).await
+            db::within(db::PASS, ledger_sync::confirm(&state.pool, push)).await
         }
         Err(error) => {
             tracing::warn!(
@@ -207,7 +208,8 @@ async fn push_claimed(state: &State, push: &ClaimedPush) {
                 "cannot push to the ledger: {}",
                 error.chain()
             );
-            ledger_sync::postpone(&state.pool, push, pause(push.attempts)).await
+            let postponed = ledger_sync::postpone(&state.pool, push, pause(push.attempts));
+            db::within(db::PASS, postponed).await
         }
     };
     if let Err(error) = noted {

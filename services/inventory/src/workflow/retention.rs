@@ -1,7 +1,7 @@
 //! Removes inspections of hosts past their retention.
 use std::time::Duration;
 
-use gpuaas_common::CancellationToken;
+use gpuaas_common::{CancellationToken, db};
 
 use crate::state::State;
 use crate::store::tasks;
@@ -13,7 +13,10 @@ const INTERVAL: Duration = Duration::from_secs(3600);
 pub(crate) async fn run(state: State, shutdown: CancellationToken) {
     loop {
         let sweep = tasks::sweep(&state.pool, state.config.discovery_retention_days);
-        match shutdown.run_until_cancelled(sweep).await {
+        match shutdown
+            .run_until_cancelled(db::within(db::SWEEP, sweep))
+            .await
+        {
             Some(Ok(0)) | None => {}
             Some(Ok(discoveries)) => tracing::info!(discoveries, "remove old discoveries"),
             Some(Err(error)) => {
