@@ -172,11 +172,11 @@ async fn effect(work: &Work, step: &'static Step) -> Result<(), StepError> {
         tx.commit().await?;
     }
     let edges = &work.deps.edges;
-    edges.pass(kind, step.name, Point::Before).await;
+    edges.pass(kind, step.name, Point::Before).await?;
     match step.effect {
         Effect::Outside(run) | Effect::Wipe(run) => {
             let output = within(work, run(work)).await?;
-            edges.pass(kind, step.name, Point::After).await;
+            edges.pass(kind, step.name, Point::After).await?;
             let mut tx = work.deps.pool.begin().await?;
             record(work, step, &mut tx, &output).await?;
             tx.commit().await?;
@@ -186,7 +186,7 @@ async fn effect(work: &Work, step: &'static Step) -> Result<(), StepError> {
             let output = run(work, &mut tx).await?;
             record(work, step, &mut tx, &output).await?;
             tx.commit().await?;
-            edges.pass(kind, step.name, Point::After).await;
+            edges.pass(kind, step.name, Point::After).await?;
             work.deps.wake.notify(gpuaas_placement::outbox::TOPIC).await;
         }
     }
@@ -232,7 +232,9 @@ async fn record(
     workflow_rows::hold(tx, id, work.taken.lease_epoch)
         .await?
         .map_err(|Lost| StepError::Lost)?;
-    workflow_rows::end_step(tx, id, step.name, true, output, None).await?;
+    if !workflow_rows::end_step(tx, id, step.name, true, output, None).await? {
+        return Err(StepError::Lost);
+    }
     if let Some(shown) = &step.shown {
         work.record_timeline(tx, step.name, State::Done, 100, shown.done, None)
             .await?;
@@ -296,7 +298,7 @@ fn waiting_sentence(reason: &str) -> &'static str {
 enum FailureOutcome {
     /// The workflow is compensated from here on; the failure as stored.
     Compensates(Value),
-    /// It goes on without the step.
+    /// It goes on as the rows say: without the step, or with it, when it was done after all.
     Continues,
     /// This runner has it no more.
     Ended(Outcome),
@@ -336,7 +338,12 @@ async fn fail(
     if workflow_rows::hold(&mut tx, id, epoch).await?.is_err() {
         return Ok(FailureOutcome::Ended(Outcome::Lost));
     }
-    workflow_rows::end_step(&mut tx, id, step.name, false, &json!({}), Some(&error)).await?;
+    if !workflow_rows::end_step(&mut tx, id, step.name, false, &json!({}), Some(&error)).await? {
+        // the attempt did commit, and only the answer was lost: what is done is not compensated
+        tx.rollback().await?;
+        tracing::info!(workflow = work.taken.kind, workflow_id = %id, step = step.name, "go on after a step that is done");
+        return Ok(FailureOutcome::Continues);
+    }
     if step.shown.is_some() {
         let explained = explain(&failure.reason, None);
         work.record_timeline(
