@@ -285,7 +285,7 @@ impl Api {
             principal: &call.caller.principal,
         };
         let mut tx = self.pool.begin().await?;
-        // which finding it is about is known under the lock alone
+        // before its key: which finding it is about is known under the lock alone
         operators::lock(&mut tx, call.node_id).await?;
         let before = node_health::reported(&mut tx, &report).await?;
         let new = self.ids.next();
