@@ -43,8 +43,11 @@ pub struct Config {
     pub poll_seconds: f64,
     /// Seconds a workflow's lease lasts without renewal: how long work of a killed replica rests.
     pub lease_seconds: f64,
-    /// Workflows this process runs at once.
+    /// Workflows this process runs at once, besides those at a wipe.
     pub concurrency: usize,
+    /// Releases and repairs that this process has at the wipe of their disks at once; more of them wait. A wipe may take hours,
+    /// and keeps no other work waiting.
+    pub wipe_concurrency: usize,
     /// Seconds a guest may take to shut down before it is stopped hard, when it is released.
     pub graceful_stop_seconds: u64,
     /// Seconds a guest may take to shut down before it is stopped hard, when its owner stops or reboots it.
@@ -84,6 +87,7 @@ impl Default for Config {
             poll_seconds: 1.0,
             lease_seconds: 15.0,
             concurrency: 64,
+            wipe_concurrency: 256,
             graceful_stop_seconds: 20,
             power_graceful_seconds: 60,
             wipe_seconds: WIPE_SECONDS,

@@ -80,14 +80,15 @@ impl AdminApi {
             self.note_hold(node_id, slot_id).await?;
         }
         let mut tx = self.deps.pool.begin().await?;
-        if idempotency::lookup(&mut tx, scope, &hash).await? == idempotency::Lookup::Fresh {
+        let resource_id = slot_id.to_string();
+        let taken = idempotency::take(&mut tx, scope, &hash, &resource_id).await?;
+        if taken == idempotency::Lookup::Fresh {
             let traceparent = trace::current_traceparent();
             let before = read::latest_repair(&mut tx, slot_id).await?;
             let slot = slots::get(&mut tx, node_id, slot_id).await?;
             let before = before.map(|row| slot_repair(row, &slot));
             let begun =
                 repair::begin(&mut tx, node_id, slot_id, &traceparent, &caller.request_id).await?;
-            idempotency::record(&mut tx, scope, &hash, &begun.workflow_id.to_string()).await?;
             let slot = slots::get(&mut tx, node_id, slot_id).await?;
             let after = read::latest_repair(&mut tx, slot_id).await?;
             let after = after.map(|row| slot_repair(row, &slot));
@@ -96,7 +97,7 @@ impl AdminApi {
                 principal: &caller.principal,
                 action: "slot.repair",
                 resource: "slot",
-                resource_id: &slot_id.to_string(),
+                resource_id: &resource_id,
                 request_id: &caller.request_id,
                 detail: audit::with_digests(detail, before.as_ref(), after.as_ref()),
             };

@@ -91,15 +91,14 @@ impl AllocationApi {
         let hash = idempotency::hash(request);
         let mut conn = self.deps.pool.acquire().await?;
         let (_, project) = owned(&mut conn, caller, allocation_id).await?;
-        if idempotency::lookup(&mut conn, scope, &hash).await? == idempotency::Lookup::Fresh {
-            drop(conn);
-            self.begin_release(caller, project, allocation_id, scope, &hash)
-                .await?;
-        }
+        drop(conn);
+        self.begin_release(caller, project, allocation_id, scope, &hash)
+            .await?;
         self.get(caller, allocation_id).await
     }
 
-    /// Accepts the release, closes the billable period and starts the workflow in one transaction.
+    /// Accepts the release, closes the billable period and starts the workflow in one transaction. The same key again changes
+    /// nothing.
     async fn begin_release(
         &self,
         caller: &Caller,
@@ -109,6 +108,12 @@ impl AllocationApi {
         hash: &[u8],
     ) -> Result<(), Error> {
         let mut tx = self.deps.pool.begin().await?;
+        let resource_id = allocation_id.to_string();
+        if idempotency::take(&mut tx, scope, hash, &resource_id).await?
+            != idempotency::Lookup::Fresh
+        {
+            return Ok(());
+        }
         let ledger_scope = Scope::Project(project.id());
         let traceparent = trace::current_traceparent();
         let before = lock::allocation(&mut tx, Scope::Platform, allocation_id).await?;
@@ -125,7 +130,6 @@ impl AllocationApi {
             timeline::append(&mut tx, allocation_id, "releasing", State::Done, reported).await?;
             timeline::attribute(&mut tx, allocation_id, &caller.principal, "").await?;
         }
-        idempotency::record(&mut tx, scope, hash, &allocation_id.to_string()).await?;
         let after = allocations::get(&mut tx, ledger_scope, allocation_id).await?;
         let detail = json!({"started": begun.workflow_id.is_some()});
         let detail = allocations::with_digests(detail, Some(&before), &after);
@@ -133,7 +137,7 @@ impl AllocationApi {
             principal: &caller.principal,
             action: "allocation.release",
             resource: "allocation",
-            resource_id: &allocation_id.to_string(),
+            resource_id: &resource_id,
             request_id: &caller.request_id,
             detail: audit::in_project(detail, project.id()),
         };

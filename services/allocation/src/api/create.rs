@@ -46,11 +46,13 @@ pub async fn create(
     let project = caller.project(&request.project_id)?;
     let key = key_of(caller, request.validate_only)?;
     let parsed = CreateRequest::parse(request)?;
-    let hash = parsed.hash(&project.id().to_string());
+    let project_text = project.id().to_string();
+    let hash = parsed.hash(&project_text);
+    let hashes = [hash, parsed.former_hash(&project_text)];
     // looked for before the key, so that a name that this very request has taken meanwhile is not held against it
     let free = free_name(deps, &parsed, project.id()).await;
     if !request.validate_only
-        && let Some(made) = replayed(deps, caller, reserve::METHOD, key, &hash).await?
+        && let Some(made) = replayed(deps, caller, reserve::METHOD, key, &hashes).await?
     {
         let id = made.first().copied();
         return Ok(Created::Allocation(
@@ -109,19 +111,18 @@ pub async fn create_all(
         let own = parse_one(one);
         parsed.push(own.map_err(|error| gpuaas_placement::of_batch(index, &error))?);
     }
-    let mut hasher = Sha256::new();
-    for one in &parsed {
-        hasher.update(one.hash(&project.to_string()));
-    }
     let wait_until = wait_until(request.wait.as_ref())?;
-    if let Some(until) = &wait_until {
-        hasher.update(format!("wait {}.{}", until.seconds, until.nanos));
-    }
-    let hash: [u8; 32] = hasher.finalize().into();
+    let project_text = project.to_string();
+    let hash = hash_of_all(
+        parsed.iter().map(|one| one.hash(&project_text)),
+        wait_until.as_ref(),
+    );
+    let former = parsed.iter().map(|one| one.former_hash(&project_text));
+    let hashes = [hash, hash_of_all(former, wait_until.as_ref())];
     // looked for before the key, as in `create`
     let free = free_names(deps, &parsed, project).await;
     if !request.validate_only
-        && let Some(made) = replayed(deps, caller, reserve::BATCH_METHOD, key, &hash).await?
+        && let Some(made) = replayed(deps, caller, reserve::BATCH_METHOD, key, &hashes).await?
     {
         return Ok(made);
     }
@@ -157,6 +158,21 @@ pub async fn create_all(
         .collect()
 }
 
+/// The hash of a batch, from those of its allocations.
+fn hash_of_all(
+    hashes: impl Iterator<Item = [u8; 32]>,
+    wait_until: Option<&prost_types::Timestamp>,
+) -> [u8; 32] {
+    let mut hasher = Sha256::new();
+    for hash in hashes {
+        hasher.update(hash);
+    }
+    if let Some(until) = wait_until {
+        hasher.update(format!("wait {}.{}", until.seconds, until.nanos));
+    }
+    hasher.finalize().into()
+}
+
 /// One allocation of a batch, without what holds for the batch.
 fn parse_one(request: &pb::CreateAllocationRequest) -> Result<CreateRequest, Error> {
     let left_out = "must be left out; set it once for the batch";
@@ -181,13 +197,14 @@ fn key_of(caller: &Caller, validate_only: bool) -> Result<&str, Error> {
     }
 }
 
-/// What a key led to before. Asked before anything is checked that may have changed since (P4).
+/// What a key led to before, with the request of this hash, or of the one that the release before made of it. Asked before
+/// anything is checked that may have changed since (P4).
 async fn replayed(
     deps: &Deps,
     caller: &Caller,
     method: &'static str,
     key: &str,
-    hash: &[u8],
+    [hash, former]: &[[u8; 32]; 2],
 ) -> Result<Option<Vec<Uuid>>, Error> {
     let scope = idempotency::Scope {
         principal: &caller.principal,
@@ -195,7 +212,13 @@ async fn replayed(
         key,
     };
     let mut conn = deps.pool.acquire().await?;
-    Ok(match idempotency::lookup(&mut conn, scope, hash).await? {
+    let known = match idempotency::lookup(&mut conn, scope, hash).await {
+        Err(error) if error.reason() == ErrorReason::IdempotencyKeyReused => {
+            idempotency::lookup(&mut conn, scope, former).await?
+        }
+        known => known?,
+    };
+    Ok(match known {
         idempotency::Lookup::Fresh => None,
         idempotency::Lookup::Replay { resource_id } => Some(reserve::ids_of(&resource_id)?),
     })

@@ -37,12 +37,11 @@ pub(super) async fn force_release(
         key: caller.idempotency_key()?,
     };
     let hash = idempotency::hash(request);
-    if idempotency::lookup(&mut tx, scope, &hash).await? == idempotency::Lookup::Fresh {
+    let resource_id = allocation_id.to_string();
+    if idempotency::take(&mut tx, scope, &hash, &resource_id).await? == idempotency::Lookup::Fresh {
         let before = lock::allocation(&mut tx, Scope::Platform, allocation_id).await?;
         force_release::force(&mut tx, allocation_id, &word).await?;
         let after = allocations::get(&mut tx, Scope::Platform, allocation_id).await?;
-        let resource_id = allocation_id.to_string();
-        idempotency::record(&mut tx, scope, &hash, &resource_id).await?;
         let done = answer(&mut tx, allocation_id).await?;
         let detail = json!({
             "reason": word.reason, "host_fate": word.fate.as_str(), "node_id": done.node_id,

@@ -52,7 +52,8 @@ pub async fn change(
     };
     let mut tx = deps.pool.begin().await?;
     let (_, project) = owned(&mut tx, caller, allocation_id).await?;
-    if idempotency::lookup(&mut tx, scope, hash).await? != idempotency::Lookup::Fresh {
+    let resource_id = allocation_id.to_string();
+    if idempotency::take(&mut tx, scope, hash, &resource_id).await? != idempotency::Lookup::Fresh {
         return Ok(());
     }
     let before = lock::allocation(&mut tx, Scope::Platform, allocation_id).await?;
@@ -68,7 +69,6 @@ pub async fn change(
     )
     .await?;
     timeline::attribute(&mut tx, allocation_id, &caller.principal, "").await?;
-    idempotency::record(&mut tx, scope, hash, &allocation_id.to_string()).await?;
     let detail = match slug {
         "" => json!({"workflow_id": workflow_id, "force": forced}),
         image => json!({"workflow_id": workflow_id, "force": forced, "image": image}),
@@ -79,7 +79,7 @@ pub async fn change(
         principal: &caller.principal,
         action: audited,
         resource: "allocation",
-        resource_id: &allocation_id.to_string(),
+        resource_id: &resource_id,
         request_id: &caller.request_id,
         detail: audit::in_project(detail, project.id()),
     };

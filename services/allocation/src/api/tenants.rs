@@ -82,7 +82,8 @@ pub(super) async fn operate<M: prost::Message>(
     };
     let hash = idempotency::hash(request);
     let mut tx = deps.pool.begin().await?;
-    if idempotency::lookup(&mut tx, scope, &hash).await? == idempotency::Lookup::Fresh {
+    let resource_id = allocation_id.to_string();
+    if idempotency::take(&mut tx, scope, &hash, &resource_id).await? == idempotency::Lookup::Fresh {
         let before = lock::allocation(&mut tx, Scope::Platform, allocation_id).await?;
         let traceparent = trace::current_traceparent();
         let (trace, request_id) = (traceparent.as_str(), caller.request_id.as_str());
@@ -96,8 +97,6 @@ pub(super) async fn operate<M: prost::Message>(
                     .workflow_id
             }
         };
-        let resource_id = allocation_id.to_string();
-        idempotency::record(&mut tx, scope, &hash, &resource_id).await?;
         let after = allocations::get(&mut tx, Scope::Platform, allocation_id).await?;
         let detail = json!({"reason": reason, "workflow_id": workflow_id});
         let detail = allocations::with_digests(detail, Some(&before), &after);

@@ -42,7 +42,8 @@ pub async fn update(
     let hash = idempotency::hash(request);
     let mut tx = deps.pool.begin().await?;
     let (_, project) = owned(&mut tx, caller, allocation_id).await?;
-    if idempotency::lookup(&mut tx, scope, &hash).await? != idempotency::Lookup::Fresh {
+    let resource_id = allocation_id.to_string();
+    if idempotency::take(&mut tx, scope, &hash, &resource_id).await? != idempotency::Lookup::Fresh {
         return Ok(allocation_id);
     }
     // a repeat, which may come after that time, was answered above
@@ -56,8 +57,6 @@ pub async fn update(
     etag::check(&request.etag, &convert::etag(&before))?;
     update::apply(&mut tx, ledger_scope, allocation_id, change).await?;
     let after = allocations::get(&mut tx, ledger_scope, allocation_id).await?;
-    let resource_id = allocation_id.to_string();
-    idempotency::record(&mut tx, scope, &hash, &resource_id).await?;
     let detail = json!({"before": shown(&before), "after": shown(&after)});
     let detail = allocations::with_digests(detail, Some(&before), &after);
     let entry = audit::Entry {

@@ -111,6 +111,17 @@ impl CreateRequest {
     /// always come with.
     #[must_use]
     pub fn hash(&self, project_id: &str) -> [u8; 32] {
+        self.digest(project_id, true)
+    }
+
+    /// The hash that the release before made, for keys from before the update. Labels had no mark of their own there, so that one
+    /// could look like another part.
+    #[must_use]
+    pub fn former_hash(&self, project_id: &str) -> [u8; 32] {
+        self.digest(project_id, false)
+    }
+
+    fn digest(&self, project_id: &str, marked: bool) -> [u8; 32] {
         let mut hasher = Sha256::new();
         let mut part = |text: &str| {
             hasher.update((text.len() as u64).to_be_bytes());
@@ -128,11 +139,20 @@ impl CreateRequest {
             self.shape
                 .map_or("", |requested| requested.shape.as_str_name()),
         );
-        for (key, value) in self.labels.as_map() {
+        let labels = self.labels.as_map();
+        // marked only where there are some, so that other requests keep their hashes
+        if marked && !labels.is_empty() {
+            part("labels");
+            part(&labels.len().to_string());
+        }
+        for (key, value) in labels {
             part(key);
             part(value);
         }
         if let Some(placement) = &self.placement {
+            if marked {
+                part("placement");
+            }
             part(&placement.affinity);
             part(&placement.anti_affinity.len().to_string());
             placement.anti_affinity.iter().for_each(|id| part(id));

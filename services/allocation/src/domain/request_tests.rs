@@ -139,6 +139,29 @@ fn the_hash_covers_every_part_and_ignores_how_a_key_is_spaced() {
 }
 
 #[test]
+fn p4_no_label_looks_like_another_part_of_a_request() {
+    let parsed = |r: &CreateAllocationRequest| CreateRequest::parse(r).expect("legal");
+    let labelled = CreateAllocationRequest {
+        labels: [("wait".to_owned(), "1790000000.0".to_owned())].into(),
+        ..good()
+    };
+    let waiting = CreateAllocationRequest {
+        wait: Some(Wait {
+            deadline: Some(prost_types::Timestamp {
+                seconds: 1_790_000_000,
+                nanos: 0,
+            }),
+        }),
+        ..good()
+    };
+    let (labelled, waiting) = (parsed(&labelled), parsed(&waiting));
+    assert_ne!(labelled.hash("p"), waiting.hash("p"));
+    assert_eq!(labelled.former_hash("p"), waiting.former_hash("p"));
+    assert_ne!(labelled.hash("p"), labelled.former_hash("p"));
+    assert_eq!(waiting.hash("p"), waiting.former_hash("p"));
+}
+
+#[test]
 fn sku_and_image_are_held_against_the_request() {
     let request = CreateRequest::parse(&good()).expect("legal");
     let sku = Sku {

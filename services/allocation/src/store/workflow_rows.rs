@@ -155,7 +155,7 @@ pub async fn steps(pool: &PgPool, id: Uuid) -> sqlx::Result<Vec<StepRow>> {
 /// Records that a step's effect is about to start.
 ///
 /// # Errors
-/// Those of the database; `Ok(Err(Lost))` when the epoch is another.
+/// Those of the database, which refuses a step that is done by now; `Ok(Err(Lost))` when the epoch is another.
 pub async fn begin_step(
     pool: &PgPool,
     id: Uuid,
@@ -179,7 +179,9 @@ pub async fn begin_step(
     Ok(row.ok_or(Lost))
 }
 
-/// Records how a step's effect ended. The caller holds the fence ([`hold`]) in the same transaction.
+/// Records how a step's effect ended, if the step still runs: an attempt whose commit the database carried out without its
+/// answer coming back has ended it already, and that record stays. Says whether it did. The caller holds the fence ([`hold`])
+/// in the same transaction.
 ///
 /// # Errors
 /// Those of the database.
@@ -190,10 +192,10 @@ pub async fn end_step(
     succeeded: bool,
     output: &Value,
     error: Option<&Value>,
-) -> sqlx::Result<()> {
-    sqlx::query(
+) -> sqlx::Result<bool> {
+    let done = sqlx::query(
         "UPDATE workflow_steps SET state = $3, output = $4, error = $5, ended_at = clock_timestamp()
-          WHERE workflow_id = $1 AND step = $2",
+          WHERE workflow_id = $1 AND step = $2 AND state = 'running'",
     )
     .bind(id)
     .bind(step)
@@ -202,7 +204,7 @@ pub async fn end_step(
     .bind(error)
     .execute(conn)
     .await?;
-    Ok(())
+    Ok(done.rows_affected() == 1)
 }
 
 /// Reverses a workflow: from here on its steps are compensated.
@@ -246,7 +248,7 @@ pub async fn yield_workflow(
               WHERE id = $1 AND lease_epoch = $2 AND state = 'running' RETURNING id),
          step AS (
              UPDATE workflow_steps s SET error = $5 FROM mine
-              WHERE s.workflow_id = mine.id AND s.step = $4 AND $5::jsonb IS NOT NULL)
+              WHERE s.workflow_id = mine.id AND s.step = $4 AND s.state = 'running' AND $5::jsonb IS NOT NULL)
          SELECT id FROM mine",
     )
     .bind(id)

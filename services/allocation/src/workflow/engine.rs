@@ -12,6 +12,7 @@ use tracing::Instrument as _;
 
 use super::failure::{Failure, StepError, backoff_seconds, class_name};
 use super::kill::Point;
+use super::places::Place;
 use super::table::{Definition, Effect, Next, OnFailure, Step, StepOutcome, StepResult};
 use super::work::{Deps, Work};
 use crate::config::Config;
@@ -23,6 +24,8 @@ use crate::store::workflow_rows::{self, Lost, StepRow, Taken};
 const BACKOFF_CAP: f64 = 5.0;
 /// Longest wait between attempts of a step that is never given up.
 const RETRY_CAP: f64 = 60.0;
+/// How long a workflow waits before it asks again for a place among the wipes, in seconds.
+const WIPE_WAIT: f64 = 10.0;
 /// An effect may overrun its time by this much before it is cut off: the host ends at its own budget first,
 /// and then reports why.
 const GRACE: Duration = Duration::from_secs(15);
@@ -48,6 +51,7 @@ pub async fn run(
     deps: &Arc<Deps>,
     definition: &'static Definition,
     mut taken: Taken,
+    place: &mut Place,
 ) -> sqlx::Result<Outcome> {
     let (id, epoch) = (taken.id, taken.lease_epoch);
     let started = Instant::now();
@@ -69,6 +73,11 @@ pub async fn run(
                 });
             }
         };
+        if matches!(step.effect, Effect::Wipe(_)) && !place.move_to_wipes() {
+            // the step has not begun: its time does not pass
+            let waiting = "Waiting for other wipes to end.";
+            return give_back(deps, &taken, step, waiting, WIPE_WAIT, None).await;
+        }
         let Ok(row) = workflow_rows::begin_step(&deps.pool, id, epoch, step.name).await? else {
             return Ok(Outcome::Lost);
         };
@@ -172,11 +181,11 @@ async fn effect(work: &Work, step: &'static Step) -> Result<(), StepError> {
         tx.commit().await?;
     }
     let edges = &work.deps.edges;
-    edges.pass(kind, step.name, Point::Before).await;
+    edges.pass(kind, step.name, Point::Before).await?;
     match step.effect {
         Effect::Outside(run) | Effect::Wipe(run) => {
             let output = within(work, run(work)).await?;
-            edges.pass(kind, step.name, Point::After).await;
+            edges.pass(kind, step.name, Point::After).await?;
             let mut tx = work.deps.pool.begin().await?;
             record(work, step, &mut tx, &output).await?;
             tx.commit().await?;
@@ -186,7 +195,7 @@ async fn effect(work: &Work, step: &'static Step) -> Result<(), StepError> {
             let output = run(work, &mut tx).await?;
             record(work, step, &mut tx, &output).await?;
             tx.commit().await?;
-            edges.pass(kind, step.name, Point::After).await;
+            edges.pass(kind, step.name, Point::After).await?;
             work.deps.wake.notify(gpuaas_placement::outbox::TOPIC).await;
         }
     }
@@ -232,7 +241,9 @@ async fn record(
     workflow_rows::hold(tx, id, work.taken.lease_epoch)
         .await?
         .map_err(|Lost| StepError::Lost)?;
-    workflow_rows::end_step(tx, id, step.name, true, output, None).await?;
+    if !workflow_rows::end_step(tx, id, step.name, true, output, None).await? {
+        return Err(StepError::Lost);
+    }
     if let Some(shown) = &step.shown {
         work.record_timeline(tx, step.name, State::Done, 100, shown.done, None)
             .await?;
@@ -259,23 +270,36 @@ async fn yield_workflow(
         "retry step in {wait} s: {message}"
     );
     work.deps.metrics.step_retry(&work.taken.kind, step.name);
-    let waiting = Progress {
+    let waiting = waiting_sentence(reason);
+    let error = json!({"reason": reason, "message": message});
+    give_back(&work.deps, &work.taken, step, waiting, wait, Some(&error)).await
+}
+
+/// Says what the work waits for, and yields it for so many seconds.
+async fn give_back(
+    deps: &Deps,
+    taken: &Taken,
+    step: &Step,
+    waiting: &str,
+    seconds: f64,
+    error: Option<&Value>,
+) -> sqlx::Result<Outcome> {
+    let progress = Progress {
         step: step.name.into(),
-        message: waiting_sentence(reason).into(),
+        message: waiting.into(),
         ..Progress::default()
     };
-    let (id, epoch) = (work.taken.id, work.taken.lease_epoch);
-    let mut conn = work.deps.pool.acquire().await?;
-    if workflow_rows::set_progress(&mut conn, id, epoch, &json!(waiting))
+    let (id, epoch) = (taken.id, taken.lease_epoch);
+    let mut conn = deps.pool.acquire().await?;
+    if workflow_rows::set_progress(&mut conn, id, epoch, &json!(progress))
         .await?
         .is_err()
     {
         return Ok(Outcome::Lost);
     }
-    let error = json!({"reason": reason, "message": message});
+    drop(conn);
     let given =
-        workflow_rows::yield_workflow(&work.deps.pool, id, epoch, wait, step.name, Some(&error))
-            .await?;
+        workflow_rows::yield_workflow(&deps.pool, id, epoch, seconds, step.name, error).await?;
     Ok(if given.is_ok() {
         Outcome::GivenBack
     } else {
@@ -296,7 +320,7 @@ fn waiting_sentence(reason: &str) -> &'static str {
 enum FailureOutcome {
     /// The workflow is compensated from here on; the failure as stored.
     Compensates(Value),
-    /// It goes on without the step.
+    /// It goes on as the rows say: without the step, or with it, when it was done after all.
     Continues,
     /// This runner has it no more.
     Ended(Outcome),
@@ -336,7 +360,12 @@ async fn fail(
     if workflow_rows::hold(&mut tx, id, epoch).await?.is_err() {
         return Ok(FailureOutcome::Ended(Outcome::Lost));
     }
-    workflow_rows::end_step(&mut tx, id, step.name, false, &json!({}), Some(&error)).await?;
+    if !workflow_rows::end_step(&mut tx, id, step.name, false, &json!({}), Some(&error)).await? {
+        // the attempt did commit, and only the answer was lost: what is done is not compensated
+        tx.rollback().await?;
+        tracing::info!(workflow = work.taken.kind, workflow_id = %id, step = step.name, "go on after a step that is done");
+        return Ok(FailureOutcome::Continues);
+    }
     if step.shown.is_some() {
         let explained = explain(&failure.reason, None);
         work.record_timeline(

@@ -24,6 +24,7 @@ pub mod host;
 pub mod kill;
 mod lease;
 mod operation;
+mod places;
 mod power;
 mod power_outcome;
 mod proof;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gpuaas_common::db;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::engine::{self, Outcome};
+use super::places::{Place, Places};
 use super::table::Definition;
 use super::work::Deps;
 use crate::store::workflow_rows::{self, Lost, Taken};
@@ -21,23 +21,17 @@ const DATABASE_TRIES: u32 = 5;
 pub async fn run(deps: Arc<Deps>, owner: String, shutdown: CancellationToken) {
     let poll = Duration::from_secs_f64(deps.config.poll_seconds);
     let waiter = deps.wake.subscribe(gpuaas_placement::workflows::TOPIC);
-    let places = Arc::new(Semaphore::new(deps.config.concurrency));
+    let places = Places::new(deps.config.concurrency, deps.config.wipe_concurrency);
     let running = TaskTracker::new();
     while !shutdown.is_cancelled() {
-        let Some(Ok(place)) = shutdown
-            .run_until_cancelled(places.clone().acquire_owned())
-            .await
-        else {
+        let Some(Ok(place)) = shutdown.run_until_cancelled(places.take()).await else {
             break;
         };
         let take = workflow_rows::take(&deps.pool, &owner, deps.config.lease_seconds);
         match db::within(db::PASS, take).await {
             Ok(Some(taken)) => {
                 let (deps, shutdown) = (deps.clone(), shutdown.clone());
-                running.spawn(async move {
-                    one(&deps, taken, shutdown).await;
-                    drop(place);
-                });
+                running.spawn(async move { one(&deps, taken, place, shutdown).await });
             }
             Ok(None) => {
                 drop(place);
@@ -55,14 +49,14 @@ pub async fn run(deps: Arc<Deps>, owner: String, shutdown: CancellationToken) {
 }
 
 /// Runs one taken workflow under its heartbeat.
-async fn one(deps: &Arc<Deps>, taken: Taken, shutdown: CancellationToken) {
+async fn one(deps: &Arc<Deps>, taken: Taken, mut place: Place, shutdown: CancellationToken) {
     let Some(definition) = super::definition(&taken.kind) else {
         tracing::error!(workflow = taken.kind, workflow_id = %taken.id, "skip a workflow of unknown kind");
         return;
     };
     let began = Instant::now();
     let ended = tokio::select! {
-        ended = persist(deps, definition, taken.clone()) => ended,
+        ended = persist(deps, definition, taken.clone(), &mut place) => ended,
         () = heartbeat(deps, &taken) => Ok(Outcome::Lost),
         () = shutdown.cancelled() => yield_workflow(deps, &taken).await,
     };
@@ -94,15 +88,16 @@ async fn persist(
     deps: &Arc<Deps>,
     definition: &'static Definition,
     taken: Taken,
+    place: &mut Place,
 ) -> sqlx::Result<Outcome> {
     let (id, epoch) = (taken.id, taken.lease_epoch);
-    let mut ended = engine::run(deps, definition, taken).await;
+    let mut ended = engine::run(deps, definition, taken, place).await;
     for _ in 0..DATABASE_TRIES {
         let Err(error) = &ended else { break };
         tracing::warn!(workflow = definition.kind, workflow_id = %id, "go on after a database error: {error}");
         tokio::time::sleep(Duration::from_secs_f64(deps.config.poll_seconds)).await;
         ended = match workflow_rows::reload(&deps.pool, id, epoch).await {
-            Ok(Some(taken)) => engine::run(deps, definition, taken).await,
+            Ok(Some(taken)) => engine::run(deps, definition, taken, place).await,
             Ok(None) => Ok(Outcome::Lost),
             Err(error) => Err(error),
         };

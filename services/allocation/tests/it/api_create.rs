@@ -1,5 +1,6 @@
 //! Creating allocations: what is refused, what is kept, what a repeated call does.
 
+use gpuaas_allocation::domain::request::CreateRequest;
 use gpuaas_common::Error;
 use gpuaas_common::error::reason_name;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
@@ -221,6 +222,29 @@ async fn c_35_one_key_is_one_allocation_however_often_it_is_sent() {
         .await
         .expect_err("region disabled");
     assert_eq!(closed.reason(), ErrorReason::RegionDisabled);
+}
+
+#[tokio::test]
+async fn p4_a_key_from_before_the_update_is_known_with_the_hash_that_it_has() {
+    let platform = Platform::start().await;
+    let labelled = |team: &str| pb::CreateAllocationRequest {
+        labels: [("team".to_owned(), team.to_owned())].into(),
+        ..good("web")
+    };
+    let first = platform.create(labelled("a"), "key-1").await;
+    let first = first.expect("created").id;
+    let parsed = CreateRequest::parse(&labelled("a")).expect("legal");
+    let former = parsed.former_hash(&platform.world.project.to_string());
+    sqlx::query("UPDATE placement.idempotency SET request_hash = $1 WHERE key = 'key-1'")
+        .bind(former.as_slice())
+        .execute(&platform.world.owner)
+        .await
+        .expect("as the release before kept it");
+    let again = platform.create(labelled("a"), "key-1").await;
+    assert_eq!(again.expect("replayed").id, first);
+    let other = platform.create(labelled("b"), "key-1").await;
+    let reason = other.expect_err("another body").reason();
+    assert_eq!(reason, ErrorReason::IdempotencyKeyReused);
 }
 
 #[tokio::test]

@@ -1,6 +1,15 @@
 //! Lost records, lost hosts, runners that die or come late.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use gpuaas_allocation::workflow::edges::Edges;
+use gpuaas_allocation::workflow::failure::StepError;
+use gpuaas_allocation::workflow::kill::Point;
 use gpuaas_placement::model::AllocationState;
+use gpuaas_proto::gpuaas::agent::v1::FailureClass;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
 use crate::expect::{assert_active, assert_released, step_names, timeline};
 use crate::host::State;
@@ -46,6 +55,78 @@ async fn p5_every_step_of_a_release_whose_record_is_lost_is_run_again_with_one_e
         assert_eq!(world.host.state().await.count("release"), 1, "{step}");
         runner.stop().await;
     }
+}
+
+/// Fails a ledger step once, right behind its commit: its caller had no answer and no time for another attempt.
+struct LostAnswer {
+    step: &'static str,
+    lost: AtomicBool,
+}
+
+#[async_trait]
+impl Edges for LostAnswer {
+    async fn pass(&self, _kind: &str, step: &str, point: Point) -> Result<(), StepError> {
+        let here = step == self.step && point == Point::After;
+        if !here || self.lost.swap(true, Ordering::SeqCst) {
+            return Ok(());
+        }
+        let (reason, class) = (ErrorReason::DependencyUnavailable, FailureClass::Host);
+        Err(StepError::fail(reason, "connection reset", class))
+    }
+}
+
+#[tokio::test]
+async fn p3_p5_a_step_whose_commit_got_no_answer_is_done_and_not_undone() {
+    for step in ["begin", "activate"] {
+        let world = World::start().await;
+        let edges = Arc::new(LostAnswer {
+            step,
+            lost: AtomicBool::new(false),
+        });
+        let runner = world
+            .own_runner_at("first", World::config(), edges.clone())
+            .await;
+        let id = world.reserve("web").await;
+        world.until_state(id, "active").await;
+        world.until_idle(id).await;
+        assert!(edges.lost.load(Ordering::SeqCst), "{step}");
+        assert_active(&world, id, step).await;
+        let (workflow, direction, of_step, attempts): (String, String, String, i32) =
+            sqlx::query_as(
+                "SELECT w.state, w.direction, s.state, s.attempts
+               FROM workflows w JOIN workflow_steps s ON s.workflow_id = w.id AND s.step = $2
+              WHERE w.allocation_id = $1",
+            )
+            .bind(id)
+            .bind(step)
+            .fetch_one(&world.pool)
+            .await
+            .expect("the step");
+        let ended = [&workflow, &direction, &of_step].map(String::as_str);
+        assert_eq!(ended, ["done", "forward", "done"], "{step}");
+        assert_eq!(attempts, 1, "{step}");
+        runner.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn p5_what_a_step_has_done_stays_done_whoever_writes() {
+    let world = World::start().await;
+    let runner = world.runner(World::config());
+    let id = world.reserve("web").await;
+    world.until_state(id, "active").await;
+    world.until_idle(id).await;
+    for state in ["failed", "running"] {
+        let changed =
+            sqlx::query("UPDATE placement.workflow_steps SET state = $1 WHERE step = 'activate'")
+                .bind(state)
+                .execute(&world.owner)
+                .await;
+        let refused = changed.expect_err(state);
+        let code = refused.as_database_error().and_then(|error| error.code());
+        assert_eq!(code.as_deref(), Some("23514"), "{state}: {refused}");
+    }
+    runner.stop().await;
 }
 
 #[tokio::test]

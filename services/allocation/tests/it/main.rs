@@ -7,6 +7,7 @@ mod api_create;
 mod api_names;
 mod api_protection;
 mod api_read;
+mod api_repeats;
 mod api_tenants;
 mod api_wait;
 mod baremetal;

@@ -1,11 +1,13 @@
-//! A wipe is given the time that its disk needs, and a host's clock is no fault of a disk.
+//! A wipe is given the time that its disk needs and keeps no other work waiting, and a host's clock is no fault of a disk.
 
+use gpuaas_allocation::Config;
 use gpuaas_placement::model::SlotStatus;
 use gpuaas_proto::gpuaas::agent::v1::FailureClass;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
 use crate::expect::assert_released;
+use crate::runners::Runner;
 use crate::world::World;
 
 /// As if all that is under way for an allocation or slot had begun three hours ago.
@@ -107,5 +109,73 @@ async fn p2_a_wrong_clock_of_a_host_is_waited_for_and_withholds_no_disk() {
     world.until_state(id, "released").await;
     world.until_idle(id).await;
     assert_eq!(world.slot_of(id).await.status, SlotStatus::Available);
+    runner.stop().await;
+}
+
+/// A world with three slots, whose host never ends a wipe; two allocations are being released.
+async fn two_endless_wipes(config: Config) -> (World, Runner, [Uuid; 2]) {
+    let world = World::with_slots(3).await;
+    let runner = world.runner(config);
+    let ids = [world.reserve("one").await, world.reserve("two").await];
+    for id in ids {
+        world.until_state(id, "active").await;
+        world.until_idle(id).await;
+    }
+    world
+        .host
+        .script(|script| script.stay = Some(("release", "wipe")));
+    for id in ids {
+        world.release(id).await;
+    }
+    (world, runner, ids)
+}
+
+#[tokio::test]
+async fn p7_wipes_that_do_not_end_keep_no_launch_waiting() {
+    let config = Config {
+        concurrency: 2,
+        ..World::config()
+    };
+    let (world, runner, wiping) = two_endless_wipes(config).await;
+    for id in wiping {
+        world.until("at the host", WIPING, id).await;
+    }
+    let next = world.reserve("next").await;
+    world.until_state(next, "active").await;
+    world.until_idle(next).await;
+    world.host.script(|script| script.stay = None);
+    for id in wiping {
+        world.until_state(id, "released").await;
+        world.until_idle(id).await;
+        let takings: i32 = sqlx::query_scalar(
+            "SELECT s.attempts FROM workflow_steps s JOIN workflows w ON w.id = s.workflow_id
+              WHERE w.allocation_id = $1 AND s.step = 'release'",
+        )
+        .bind(id)
+        .fetch_one(&world.pool)
+        .await
+        .expect("the step");
+        assert_eq!(takings, 1, "its lease was renewed all the while");
+    }
+    runner.stop().await;
+}
+
+#[tokio::test]
+async fn p7_more_wipes_than_there_are_places_wait_in_sight_for_one() {
+    let config = Config {
+        wipe_concurrency: 1,
+        ..World::config()
+    };
+    let (world, runner, [one, two]) = two_endless_wipes(config).await;
+    let waiting =
+        "SELECT count(*) = 1 FROM workflows WHERE state = 'running' AND $1::uuid IS NOT NULL
+                      AND progress ->> 'message' = 'Waiting for other wipes to end.'";
+    world.until("one waits", waiting, one).await;
+    world.host.script(|script| script.stay = None);
+    for id in [one, two] {
+        world.until_state(id, "released").await;
+        world.until_idle(id).await;
+        assert_eq!(world.slot_of(id).await.status, SlotStatus::Available);
+    }
     runner.stop().await;
 }

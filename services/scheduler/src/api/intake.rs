@@ -141,7 +141,8 @@ impl Api {
         }
         let scope = scope(&request.principal, "ApproveSlots", &request.idempotency_key)?;
         let mut tx = self.pool.begin().await?;
-        if let Lookup::Replay { .. } = idempotency::lookup(&mut tx, scope, &hash).await? {
+        let taken = idempotency::take(&mut tx, scope, &hash, &request.node_id).await?;
+        if taken != Lookup::Fresh {
             return listed(&mut tx, node_id).await;
         }
         let indexes: Vec<i32> = definitions
@@ -174,7 +175,6 @@ impl Api {
             detail: audit::with_digests(detail, Some(&before), Some(&approved)),
         };
         audit::record(&mut tx, entry).await?;
-        idempotency::record(&mut tx, scope, &hash, &request.node_id).await?;
         tx.commit().await?;
         self.wake.notify(workflows::TOPIC).await;
         self.wake.notify(outbox::TOPIC).await;
@@ -198,7 +198,8 @@ impl Api {
             &request.idempotency_key,
         )?;
         let mut tx = self.pool.begin().await?;
-        if let Lookup::Replay { .. } = idempotency::lookup(&mut tx, scope, &hash).await? {
+        let taken = idempotency::take(&mut tx, scope, &hash, &request.slot_id).await?;
+        if taken != Lookup::Fresh {
             return Ok(convert::slot(slots::get(&mut tx, node_id, slot_id).await?));
         }
         slots::expect(&mut tx, node_id, slot_id, &request.etag).await?;
@@ -221,7 +222,6 @@ impl Api {
             detail: audit::with_digests(detail, Some(&before), Some(&slot)),
         };
         audit::record(&mut tx, entry).await?;
-        idempotency::record(&mut tx, scope, &hash, &request.slot_id).await?;
         tx.commit().await?;
         // a slot that was never wiped is wiped now
         self.wake.notify(workflows::TOPIC).await;

@@ -29,7 +29,8 @@ impl Api {
         });
         let scope = scope(&request.principal, "RetireSlot", &request.idempotency_key)?;
         let mut tx = self.pool.begin().await?;
-        if let Lookup::Replay { .. } = idempotency::lookup(&mut tx, scope, &hash).await? {
+        let taken = idempotency::take(&mut tx, scope, &hash, &request.slot_id).await?;
+        if taken != Lookup::Fresh {
             return Ok(convert::slot(slots::get(&mut tx, node_id, slot_id).await?));
         }
         slots::expect(&mut tx, node_id, slot_id, &request.etag).await?;
@@ -47,7 +48,6 @@ impl Api {
             detail: audit::with_digests(detail, Some(&before), Some(&slot)),
         };
         audit::record(&mut tx, entry).await?;
-        idempotency::record(&mut tx, scope, &hash, &request.slot_id).await?;
         tx.commit().await?;
         self.wake.notify(outbox::TOPIC).await;
         tracing::info!(%node_id, %slot_id, "retire slot");
@@ -65,7 +65,8 @@ impl Api {
         });
         let scope = scope(&request.principal, "RetireNode", &request.idempotency_key)?;
         let mut tx = self.pool.begin().await?;
-        if let Lookup::Replay { .. } = idempotency::lookup(&mut tx, scope, &hash).await? {
+        let taken = idempotency::take(&mut tx, scope, &hash, &request.node_id).await?;
+        if taken != Lookup::Fresh {
             let node = operators::get(&mut tx, node_id).await?;
             return Ok(convert::node_with_admin_state(node, None));
         }
@@ -88,7 +89,6 @@ impl Api {
             detail: audit::with_digests(detail, Some(&before), Some(&node)),
         };
         audit::record(&mut tx, entry).await?;
-        idempotency::record(&mut tx, scope, &hash, &request.node_id).await?;
         tx.commit().await?;
         self.wake.notify(outbox::TOPIC).await;
         tracing::info!(%node_id, never_used = request.never_used, "retire node");

@@ -113,9 +113,9 @@ impl Call {
         }
     }
 
-    /// What an earlier call with this key was about.
-    async fn earlier(&self, conn: &mut PgConnection) -> Result<Option<Uuid>> {
-        match idempotency::lookup(conn, self.scope(), &self.hash).await? {
+    /// Takes the key for a record or finding, unless an earlier call has it: then what that one was about.
+    async fn earlier(&self, conn: &mut PgConnection, about: Uuid) -> Result<Option<Uuid>> {
+        match idempotency::take(conn, self.scope(), &self.hash, &about.to_string()).await? {
             Lookup::Fresh => Ok(None),
             Lookup::Replay { resource_id } => {
                 resource_id.parse().map(Some).map_err(Error::internal)
@@ -123,13 +123,7 @@ impl Call {
         }
     }
 
-    async fn record(
-        &self,
-        conn: &mut PgConnection,
-        about: Uuid,
-        action: &str,
-        detail: Value,
-    ) -> Result<()> {
+    async fn record(&self, conn: &mut PgConnection, action: &str, detail: Value) -> Result<()> {
         let node_id = self.node_id.to_string();
         let entry = audit::Entry {
             principal: &self.caller.principal,
@@ -139,8 +133,7 @@ impl Call {
             request_id: &self.caller.request_id,
             detail,
         };
-        audit::record(conn, entry).await?;
-        idempotency::record(conn, self.scope(), &self.hash, &about.to_string()).await
+        audit::record(conn, entry).await
     }
 
     fn attribution<'a>(&'a self, text: &'a str) -> Attribution<'a> {
@@ -152,11 +145,11 @@ impl Api {
     async fn open(&self, call: &Call, request: &OpenBreakFixRequest) -> Result<BreakFix> {
         text("fault", &request.fault, MAX_TEXT)?;
         let slot_id = slot(&request.slot_id)?;
+        let id = self.ids.next();
         let mut tx = self.pool.begin().await?;
-        if let Some(id) = call.earlier(&mut tx).await? {
+        if let Some(id) = call.earlier(&mut tx, id).await? {
             return shown(&mut tx, call.node_id, id).await;
         }
-        let id = self.ids.next();
         node_health::open(
             &mut tx,
             id,
@@ -168,7 +161,7 @@ impl Api {
         let detail = json!({ "break_fix_id": id, "slot_id": slot_id, "fault": request.fault });
         let record = shown(&mut tx, call.node_id, id).await?;
         let detail = audit::with_digests(detail, None, Some(&record));
-        call.record(&mut tx, id, "break_fix.open", detail).await?;
+        call.record(&mut tx, "break_fix.open", detail).await?;
         tx.commit().await?;
         self.wake.notify(outbox::TOPIC).await;
         tracing::warn!(node_id = %call.node_id, break_fix_id = %id, "open break-fix record");
@@ -179,7 +172,7 @@ impl Api {
         text("action", &request.action, MAX_TEXT)?;
         let id = id::parse("break_fix_id", &request.break_fix_id)?;
         let mut tx = self.pool.begin().await?;
-        if let Some(id) = call.earlier(&mut tx).await? {
+        if let Some(id) = call.earlier(&mut tx, id).await? {
             return shown(&mut tx, call.node_id, id).await;
         }
         operators::lock(&mut tx, call.node_id).await?;
@@ -188,7 +181,7 @@ impl Api {
         let record = shown(&mut tx, call.node_id, id).await?;
         let detail = json!({ "break_fix_id": id, "action": request.action });
         let detail = audit::with_digests(detail, Some(&before), Some(&record));
-        call.record(&mut tx, id, "break_fix.act", detail).await?;
+        call.record(&mut tx, "break_fix.act", detail).await?;
         tx.commit().await?;
         tracing::info!(node_id = %call.node_id, break_fix_id = %id, "note break-fix action");
         Ok(record)
@@ -198,7 +191,7 @@ impl Api {
         text("outcome", &request.outcome, MAX_TEXT)?;
         let id = id::parse("break_fix_id", &request.break_fix_id)?;
         let mut tx = self.pool.begin().await?;
-        if let Some(id) = call.earlier(&mut tx).await? {
+        if let Some(id) = call.earlier(&mut tx, id).await? {
             return shown(&mut tx, call.node_id, id).await;
         }
         operators::lock(&mut tx, call.node_id).await?;
@@ -213,7 +206,7 @@ impl Api {
         let record = shown(&mut tx, call.node_id, id).await?;
         let detail = json!({ "break_fix_id": id, "outcome": request.outcome });
         let detail = audit::with_digests(detail, Some(&before), Some(&record));
-        call.record(&mut tx, id, "break_fix.close", detail).await?;
+        call.record(&mut tx, "break_fix.close", detail).await?;
         tx.commit().await?;
         self.wake.notify(outbox::TOPIC).await;
         tracing::info!(node_id = %call.node_id, break_fix_id = %id, "close break-fix record");
@@ -281,11 +274,6 @@ impl Api {
             FindingSeverity::Critical => Severity::Critical,
         };
         let slot_id = slot(&request.slot_id)?;
-        let mut tx = self.pool.begin().await?;
-        if let Some(id) = call.earlier(&mut tx).await? {
-            let known = node_health::finding(&mut tx, call.node_id, id).await?;
-            return Ok(finding(known));
-        }
         let report = node_health::Report {
             node_id: call.node_id,
             slot_id,
@@ -296,17 +284,24 @@ impl Api {
             message: &request.message,
             principal: &call.caller.principal,
         };
+        let mut tx = self.pool.begin().await?;
+        // before its key: which finding it is about is known under the lock alone
         operators::lock(&mut tx, call.node_id).await?;
         let before = node_health::reported(&mut tx, &report).await?;
-        let found = node_health::report(&mut tx, self.ids.next(), &report).await?;
+        let new = self.ids.next();
+        let about = before.as_ref().map_or(new, |known| known.id);
+        if let Some(id) = call.earlier(&mut tx, about).await? {
+            let known = node_health::finding(&mut tx, call.node_id, id).await?;
+            return Ok(finding(known));
+        }
+        let found = node_health::report(&mut tx, new, &report).await?;
         let detail = json!({
             "finding_id": found.id, "source": found.source, "code": found.code, "device": found.device,
             "severity": found.severity, "slot_id": slot_id,
         });
         let (before, after) = (before.map(finding), finding(found.clone()));
         let detail = audit::with_digests(detail, before.as_ref(), Some(&after));
-        call.record(&mut tx, found.id, "finding.report", detail)
-            .await?;
+        call.record(&mut tx, "finding.report", detail).await?;
         tx.commit().await?;
         self.wake.notify(outbox::TOPIC).await;
         tracing::info!(
@@ -324,7 +319,7 @@ impl Api {
         text("resolution", &request.resolution, MAX_TEXT)?;
         let id = id::parse("finding_id", &request.finding_id)?;
         let mut tx = self.pool.begin().await?;
-        if call.earlier(&mut tx).await?.is_some() {
+        if call.earlier(&mut tx, id).await?.is_some() {
             let known = node_health::finding(&mut tx, call.node_id, id).await?;
             return Ok(finding(known));
         }
@@ -334,7 +329,7 @@ impl Api {
         let found = finding(node_health::resolve(&mut tx, call.node_id, id, by).await?);
         let detail = json!({ "finding_id": id, "resolution": request.resolution });
         let detail = audit::with_digests(detail, Some(&before), Some(&found));
-        call.record(&mut tx, id, "finding.resolve", detail).await?;
+        call.record(&mut tx, "finding.resolve", detail).await?;
         tx.commit().await?;
         tracing::info!(node_id = %call.node_id, finding_id = %id, "resolve finding");
         Ok(found)

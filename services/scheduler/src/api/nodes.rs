@@ -185,7 +185,9 @@ impl Api {
         };
         let node_id = requested.node_id;
         let mut tx = self.pool.begin().await?;
-        if let Lookup::Replay { .. } = idempotency::lookup(&mut tx, scope, &requested.hash).await? {
+        let resource_id = node_id.to_string();
+        let taken = idempotency::take(&mut tx, scope, &requested.hash, &resource_id).await?;
+        if taken != Lookup::Fresh {
             return Ok(convert::placement(operators::get(&mut tx, node_id).await?));
         }
         operators::expect(&mut tx, node_id, requested.etag).await?;
@@ -194,7 +196,6 @@ impl Api {
         let (node, _) = operators::set_intent(&mut tx, node_id, requested.intent, by).await?;
         let detail = json!({ "reason": requested.reason, "live_claims": node.live_claims });
         let node = convert::placement(node);
-        let resource_id = node_id.to_string();
         let entry = audit::Entry {
             principal: &caller.principal,
             action: requested.action,
@@ -204,7 +205,6 @@ impl Api {
             detail: audit::with_digests(detail, Some(&before), Some(&node)),
         };
         audit::record(&mut tx, entry).await?;
-        idempotency::record(&mut tx, scope, &requested.hash, &resource_id).await?;
         tx.commit().await?;
         self.wake.notify(outbox::TOPIC).await;
         tracing::info!(%node_id, intent = requested.intent.as_str(), "set intent of node");

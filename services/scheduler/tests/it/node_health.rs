@@ -176,6 +176,41 @@ async fn break_fix_records_and_findings_are_said_once_per_key_and_on_record() {
 }
 
 #[tokio::test]
+async fn p4_a_finding_and_the_end_of_a_record_sent_twice_at_once_are_one() {
+    let (world, node_id, _) = World::with_slots(1).await;
+    let report = || {
+        let request = ReportNodeFindingRequest {
+            node_id: node_id.clone(),
+            source: "dcgm".into(),
+            code: "XID_79".into(),
+            severity: FindingSeverity::Info.into(),
+            ..Default::default()
+        };
+        world.api.report_node_finding(by(request, Some("f")))
+    };
+    let (one, other) = world.at_once(&node_id, report(), report()).await;
+    let (one, other) = (ok(one), ok(other));
+    assert_eq!((one.count, &one), (1, &other));
+
+    let open = OpenBreakFixRequest {
+        node_id: node_id.clone(),
+        fault: "fan".into(),
+        ..Default::default()
+    };
+    let opened = ok(world.api.open_break_fix(by(open, Some("o"))).await);
+    let close = || {
+        let request = CloseBreakFixRequest {
+            node_id: node_id.clone(),
+            break_fix_id: opened.id.clone(),
+            outcome: "replaced".into(),
+        };
+        world.api.close_break_fix(by(request, Some("c")))
+    };
+    let (one, other) = world.at_once(&node_id, close(), close()).await;
+    assert_eq!(ok(one), ok(other));
+}
+
+#[tokio::test]
 async fn a_stale_etag_is_refused_and_maintenance_ends_with_an_uncordon() {
     let (world, node_id, _) = World::with_slots(1).await;
     let seen = placement(&world, &node_id).await.etag;

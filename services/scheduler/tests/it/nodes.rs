@@ -103,6 +103,32 @@ async fn b_50_a_drain_is_said_once_per_key_audited_and_shows_its_progress() {
 }
 
 #[tokio::test]
+async fn p4_a_cordon_sent_twice_at_once_is_answered_twice_and_done_once() {
+    let (world, node_id, _) = World::with_slots(1).await;
+    let get = GetNodePlacementRequest {
+        node_id: node_id.clone(),
+    };
+    let read = ok(world.api.get_node_placement(by(get, None)).await);
+    let cordon = |reason: &str| {
+        let request = CordonNodeRequest {
+            node_id: node_id.clone(),
+            reason: reason.into(),
+            etag: read.etag.clone(),
+        };
+        world.api.cordon_node(by(request, Some("k1")))
+    };
+    let (one, other) = world
+        .at_once(&node_id, cordon("watch it"), cordon("watch it"))
+        .await;
+    let (one, other) = (ok(one), ok(other));
+    assert_eq!((one.admin_state.as_str(), &one), ("cordoned", &other));
+    let audited = "SELECT count(*) FROM placement.audit WHERE action = 'node.cordon'";
+    assert_eq!(world.number(audited).await, 1);
+    let reused = refused(cordon("forget it").await);
+    assert_eq!(reused.reason(), ErrorReason::IdempotencyKeyReused);
+}
+
+#[tokio::test]
 async fn a_cordon_needs_a_reason_and_a_node() {
     let (world, node_id, _) = World::with_slots(1).await;
     for (node_id, reason, code, field) in [

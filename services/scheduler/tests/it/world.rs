@@ -114,6 +114,34 @@ impl World {
         testing::wipe(&allocation, node_id.parse().expect("an id")).await;
     }
 
+    /// Makes two calls at once: the row of the node, which both need, is held until both have come.
+    pub async fn at_once<T>(
+        &self,
+        node_id: &str,
+        one: impl Future<Output = T>,
+        other: impl Future<Output = T>,
+    ) -> (T, T) {
+        let owner = self.db.owner_pool().await;
+        let mut held = owner.begin().await.expect("a transaction");
+        sqlx::query("SELECT id FROM placement.nodes WHERE id = $1 FOR UPDATE")
+            .bind(node_id.parse::<Uuid>().expect("an id"))
+            .execute(&mut *held)
+            .await
+            .expect("the node");
+        let waiting = "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+             WHERE NOT l.granted AND a.datname = current_database()";
+        let go_on = async {
+            while self.number(waiting).await < 2 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            held.rollback().await.expect("rollback");
+        };
+        let go_on = tokio::time::timeout(Duration::from_secs(20), go_on);
+        let (one, other, gone_on) = tokio::join!(one, other, go_on);
+        gone_on.expect("both wait");
+        (one, other)
+    }
+
     pub async fn number(&self, sql: &str) -> i64 {
         let owner = self.db.owner_pool().await;
         sqlx::query_scalar(AssertSqlSafe(sql.to_owned()))

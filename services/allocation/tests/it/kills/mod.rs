@@ -21,6 +21,7 @@ use gpuaas_agent::operation::steps_of;
 use gpuaas_allocation::config::Config;
 use gpuaas_allocation::domain::names::vm_name;
 use gpuaas_allocation::workflow::edges::Edges;
+use gpuaas_allocation::workflow::failure::StepError;
 use gpuaas_allocation::workflow::kill::Point;
 use gpuaas_allocation::{reconcile, step_tables};
 use gpuaas_placement::model::SlotStatus;
@@ -95,7 +96,7 @@ impl Executioner {
 
 #[async_trait]
 impl Edges for Executioner {
-    async fn pass(&self, kind: &str, step: &str, point: Point) {
+    async fn pass(&self, kind: &str, step: &str, point: Point) -> Result<(), StepError> {
         let dies = self.order(|order| {
             let here = matches!(&order.death, Some(Death::Service(of, at, edge))
                 if (*of, *at, *edge) == (kind, step, point));
@@ -108,6 +109,7 @@ impl Edges for Executioner {
         if dies {
             std::future::pending::<()>().await;
         }
+        Ok(())
     }
 }
 
