@@ -54,7 +54,7 @@ pub struct Call<'a> {
 pub(super) enum Begun {
     /// To be made in this transaction.
     Fresh(Transaction<'static, Postgres>),
-    /// Made; the id of what it led to.
+    /// Made; the id of what it led to. Its caller may have lost access since: it is shown as to who reads it now.
     Replay(Uuid),
 }
 
@@ -364,6 +364,16 @@ pub(super) enum Of<'a> {
     Project(&'a str),
 }
 
+impl<'a> Of<'a> {
+    /// Of what a row belongs to, by the text of its id.
+    pub(super) fn group(group: Group, id: &'a str) -> Self {
+        match group {
+            Group::Organisation(_) => Self::Organisation(id),
+            Group::Project(_) => Self::Project(id),
+        }
+    }
+}
+
 /// What the caller owns.
 pub(super) struct Owned {
     /// Which.
@@ -377,6 +387,14 @@ pub(super) struct Owned {
 /// An id of a path. A text that is no id names nothing that there is.
 pub(super) fn known_id(given: &str, unknown: impl Fn() -> Error) -> Result<Uuid> {
     given.parse().map_err(|_| unknown())
+}
+
+/// Of what belongs to something that the caller cannot see there is nothing either.
+pub(super) fn hidden(unknown: fn() -> Error) -> impl FnOnce(Error) -> Error {
+    move |error| match error.code() {
+        Code::NotFound => unknown(),
+        _ => error,
+    }
 }
 
 /// Refuses what is closed.
