@@ -303,10 +303,10 @@ async fn name(
     }
     if !same {
         // another subject is another person at the issuer, who would sign in with all that this one has
-        if owns(scim, conn, person).await?
+        if store::has_rights_by_hand(conn, person.id).await?
             || store::is_member_elsewhere(conn, scim.organisation, person.id).await?
         {
-            let detail = "The person owns the organisation or is a member of another one: what its issuer calls it is not changed by SCIM.";
+            let detail = "The person has rights that SCIM did not give (a role that an owner gave, a grant for an allocation, an SSH key), or is a member of another organisation: what its issuer calls it is not changed by SCIM.";
             return Err(ScimError::bad("mutability", detail));
         }
         let other = store::person_by_identity(conn, &scim.settings.issuer, subject).await?;

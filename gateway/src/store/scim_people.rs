@@ -131,6 +131,23 @@ pub async fn update_person(
     Ok(())
 }
 
+/// Whether a principal has what no group of an identity provider gives: a membership by hand, a grant for an allocation or an SSH
+/// key. The lock on the principal keeps one from beginning meanwhile.
+///
+/// # Errors
+/// Database errors.
+pub async fn has_rights_by_hand(conn: &mut PgConnection, principal: Uuid) -> sqlx::Result<bool> {
+    sqlx::query_scalar(
+        "SELECT EXISTS (SELECT FROM organisation_memberships WHERE principal_id = $1)
+             OR EXISTS (SELECT FROM memberships WHERE principal_id = $1 AND NOT scim)
+             OR EXISTS (SELECT FROM allocation_grants WHERE principal_id = $1 AND expire_time > clock_timestamp())
+             OR EXISTS (SELECT FROM ssh_keys WHERE principal_id = $1)",
+    )
+    .bind(principal)
+    .fetch_one(conn)
+    .await
+}
+
 /// Whether a principal has a membership outside an organisation. The lock on the principal keeps one from beginning meanwhile.
 ///
 /// # Errors
