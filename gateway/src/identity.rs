@@ -21,7 +21,7 @@ mod webhooks;
 mod wire;
 
 pub(crate) use invitations::names;
-pub(crate) use parse::{display_name, email};
+pub(crate) use parse::display_name;
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -116,16 +116,15 @@ pub async fn register_person(
 pub async fn update_person(
     conn: &mut PgConnection,
     id: Uuid,
-    (subject, display_name, email): (&str, &str, &str),
+    (subject, display_name): (&str, &str),
 ) -> sqlx::Result<()> {
     sqlx::query(
-        "UPDATE principals SET subject = $2, display_name = $3, email = $4
-          WHERE id = $1 AND (subject, display_name, email) IS DISTINCT FROM ($2, $3, $4)",
+        "UPDATE principals SET subject = $2, display_name = $3
+          WHERE id = $1 AND (subject, display_name) IS DISTINCT FROM ($2, $3)",
     )
     .bind(id)
     .bind(subject)
     .bind(display_name)
-    .bind(email)
     .execute(conn)
     .await?;
     Ok(())

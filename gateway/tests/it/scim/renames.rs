@@ -36,6 +36,18 @@ async fn p_10_who_is_somebody_elsewhere_is_not_renamed_and_only_leaves() {
     let renamed = json!({ "op": "replace", "path": "userName", "value": "mallory" });
     let refused = provider.patch(&path, renamed.clone()).await;
     assert_eq!((refused.status, refused.kind()), (400, "mutability"));
+    let called = json!({ "op": "replace", "value": {
+        "displayName": "Mallory", "emails": [{ "value": "mallory@example.com", "primary": true }],
+    } });
+    let before = person(&provider, "gus").await;
+    let kept = provider.patch(&path, called.clone()).await;
+    // the provider reads what it wrote, and nobody else
+    assert_eq!(
+        (kept.status, &kept.body["displayName"]),
+        (200, &json!("Mallory"))
+    );
+    assert_eq!(kept.body["emails"][0]["value"], "mallory@example.com");
+    assert!(before.is_some() && person(&provider, "gus").await == before);
     let out = json!({ "op": "replace", "path": "active", "value": false });
     let out = provider.patch(&path, out).await;
     assert_eq!((out.status, &out.body["active"]), (200, &json!(false)));
@@ -55,10 +67,12 @@ async fn p_10_who_is_somebody_elsewhere_is_not_renamed_and_only_leaves() {
     gpuaas_gateway::store::own_organisation(&pool, provider.organisation(), &name)
         .await
         .expect("an owner");
-    let refused = provider
-        .patch(&format!("/Users/{hal}"), renamed.clone())
-        .await;
+    let path = format!("/Users/{hal}");
+    let refused = provider.patch(&path, renamed.clone()).await;
     assert_eq!((refused.status, refused.kind()), (400, "mutability"));
+    let before = person(&provider, "hal").await;
+    assert_eq!(provider.patch(&path, called.clone()).await.status, 200);
+    assert!(before.is_some() && person(&provider, "hal").await == before);
 
     // all others are
     let ida = provider.user("ida").await;
@@ -67,6 +81,10 @@ async fn p_10_who_is_somebody_elsewhere_is_not_renamed_and_only_leaves() {
         (done.status, &done.body["userName"]),
         (200, &json!("mallory"))
     );
+    let called = provider.patch(&format!("/Users/{ida}"), called).await;
+    assert_eq!(called.status, 200, "{}", called.body);
+    let shown = ("Mallory".to_owned(), String::new(), false);
+    assert_eq!(person(&provider, "mallory").await, Some(shown));
 }
 
 /// Who is another subject is another person at the issuer, who would sign in with all that this one has.

@@ -72,7 +72,10 @@ async fn a_user_is_kept_as_the_provider_says() {
             .fetch_one(&provider.world.pool().await)
             .await
             .expect("registered");
-    assert_eq!(shown, ("Ann Li".to_owned(), "ann@example.com".to_owned()));
+    // members read an address that the issuer has verified, or none
+    assert_eq!(shown, ("Ann Li".to_owned(), String::new()));
+    let address = json!([{ "value": "ann@example.com", "type": "work", "primary": true }]);
+    assert_eq!(one.body["emails"], address, "{}", one.body);
 
     let replaced = provider
         .scim(Method::PUT, &path, json!({ "userName": "ann@example.com" }))
