@@ -21,7 +21,7 @@ mod webhooks;
 mod wire;
 
 pub(crate) use invitations::names;
-pub(crate) use parse::{display_name, email};
+pub(crate) use parse::display_name;
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -37,7 +37,7 @@ use crate::auth::verify::{LEEWAY_SECONDS, NEVER};
 use crate::contract::route::Route;
 use crate::error::ApiError;
 use crate::identity::call::Call;
-use crate::store::{self, ProjectRow};
+use crate::store::{self, PlatformRole, ProjectRow};
 
 /// Answers a call of one of these methods.
 ///
@@ -183,7 +183,9 @@ async fn caller(call: &Call<'_>, _: pb::GetCallerRequest) -> gpuaas_common::Resu
     }
     let (display_name, email, organisations) = store::find_profile(&app.pool, principal.id).await?;
     let projects = store::projects_of(&app.pool, principal.id).await?;
-    let role = principal.is_admin().then_some(pb::Role::PlatformAdmin);
+    // as registered: who lacks the second factor for it learns so, and signs in with one
+    let platform_role = principal.given_platform_role();
+    let role = (platform_role == Some(PlatformRole::Admin)).then_some(pb::Role::PlatformAdmin);
     Ok(Caller {
         principal: principal.name.clone(),
         display_name,
@@ -193,7 +195,7 @@ async fn caller(call: &Call<'_>, _: pb::GetCallerRequest) -> gpuaas_common::Resu
         projects: projects.into_iter().map(wire::project).collect(),
         expire_time,
         kind: wire::kind(principal.kind).into(),
-        platform_role: wire::platform_role(principal.platform_role).into(),
+        platform_role: wire::platform_role(platform_role).into(),
         organisations: organisations
             .into_iter()
             .map(wire::own_organisation)

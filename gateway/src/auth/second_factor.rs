@@ -1,17 +1,23 @@
-//! Administrators sign in with a second factor, where their issuer's settings ask for one.
+//! Roles on the platform take a sign-in with a second factor, where the settings of its issuer ask for one.
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tonic::Code;
 
-use super::verify::Identity;
+use super::sessions::Session;
 use crate::contract::access::Audience;
+use crate::contract::route::Route;
 use crate::error::ApiError;
+use crate::policy::Policies;
 
-/// Whether this sign-in may do what is for this audience.
+/// Refuses who signed in without one what is for those who run the platform, where policies would allow it with one.
 ///
 /// # Errors
 /// `SECOND_FACTOR_REQUIRED`.
-pub fn check(identity: &Identity, audience: Audience) -> Result<(), ApiError> {
-    if audience != Audience::Admin || identity.second_factor {
+pub fn check(session: &Session, policies: &Policies, route: &Route) -> Result<(), ApiError> {
+    if route.access.audience != Audience::Admin || session.identity.second_factor {
+        return Ok(());
+    }
+    let proven = session.principal.clone().with_second_factor();
+    if policies.grant(&proven, route).is_err() {
         return Ok(());
     }
     Err(ApiError::new(

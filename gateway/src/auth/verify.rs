@@ -60,7 +60,7 @@ pub struct Identity {
     pub issued: i64,
     /// The issuer's name for the sign-in that the token comes from.
     pub sid: Option<String>,
-    /// Whether the sign-in proves what the issuer's settings ask of administrators.
+    /// Whether the sign-in proves what the issuer's settings ask of administrators, operators and auditors.
     pub second_factor: bool,
     /// The API key that it came with, or that its short token is for.
     pub key: Option<Uuid>,

@@ -113,15 +113,14 @@ pub async fn permit(
     route: &Route,
     attempt: Attempt<'_>,
 ) -> Result<Arc<Grant>, ApiError> {
-    let grant = match session.grant(&app.policies, route) {
-        Ok(grant) => grant,
-        Err(refusal) => return Err(refuse(app, session, attempt, refusal).await),
-    };
-    if let Err(error) = second_factor::check(&session.identity, attempt.access.audience) {
+    if let Err(error) = second_factor::check(session, &app.policies, route) {
         let known = Some(&session.principal);
         return Err(deny(app, known, &session.identity, attempt, error).await);
     }
-    Ok(grant)
+    match session.grant(&app.policies, route) {
+        Ok(grant) => Ok(grant),
+        Err(refusal) => Err(refuse(app, session, attempt, refusal).await),
+    }
 }
 
 /// The refusal of who proved who they are and is not registered or disabled, put on record.

@@ -72,7 +72,7 @@ pub(super) async fn create(
             (id, Some(key))
         }
     };
-    shown(call, account, id, key.as_ref()).await
+    shown(call, of, (account, id), key.as_ref()).await
 }
 
 pub(super) async fn list(
@@ -169,7 +169,7 @@ pub(super) async fn rotate(
             (id, Some(key))
         }
     };
-    shown(call, account, id, key.as_ref()).await
+    shown(call, of, (account, id), key.as_ref()).await
 }
 
 pub(super) async fn disable(
@@ -192,7 +192,7 @@ pub(super) async fn disable(
         let detail = with_digests(detail, Some(&before), Some(&after));
         call.commit_in(tx, group, group.id(), detail).await?;
     }
-    shown(call, account, id, None).await
+    shown(call, of, (account, id), None).await
 }
 
 /// A short token for the key that the call is made with; a token is not exchanged for another.
@@ -352,13 +352,16 @@ async fn found(conn: &mut PgConnection, account: Uuid, id: Uuid) -> Result<ApiKe
         .ok_or_else(key_unknown)
 }
 
+/// A key of a project that the caller may see.
 async fn shown(
     call: &Call<'_>,
-    account: Uuid,
-    id: Uuid,
+    of: Of<'_>,
+    (account, id): (Uuid, Uuid),
     key: Option<&ApiKey>,
 ) -> Result<pb::ApiKey> {
     let mut conn = call.conn().await?;
+    let group = call.seen(&mut conn, of).await?;
+    found_account(&mut conn, group.id(), account).await?;
     let mut shown = wire::api_key(found(&mut conn, account, id).await?, call.app.cell);
     if let Some(key) = key {
         key.reveal().clone_into(&mut shown.key);

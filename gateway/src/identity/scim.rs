@@ -271,9 +271,10 @@ pub(super) async fn create(
             id
         }
     };
-    let group = known_id(&request.group_id, group_unknown)?;
     let mut conn = call.conn().await?;
-    Ok(mapping(found_mapping(&mut conn, group, id).await?))
+    let organisation = call.seen(&mut conn, of).await?.id();
+    let group = found_group(&mut conn, organisation, &request.group_id).await?;
+    Ok(mapping(found_mapping(&mut conn, group.id, id).await?))
 }
 
 pub(super) async fn delete(

@@ -26,7 +26,6 @@ pub(super) async fn create(
     let description = parse::text("description", &request.description, MAX_DESCRIPTION)?;
     let id = call.new_id();
     let of = Of::Project(&request.project_id);
-    let project = known_id(&request.project_id, super::call::project_unknown)?;
     let id = match call.begin(&request, id).await? {
         Begun::Replay(made) => made,
         Begun::Fresh(mut tx) => {
@@ -62,7 +61,7 @@ pub(super) async fn create(
             id
         }
     };
-    shown(call, project, id).await
+    shown(call, of, id).await
 }
 
 pub(super) async fn list(
@@ -118,10 +117,11 @@ async fn set_disabled(
     disabled: bool,
 ) -> Result<pb::ServiceAccount> {
     let id = known_id(account, account_unknown)?;
+    let of = Of::Project(project);
     if let Begun::Fresh(mut tx) = call.begin(request, id).await? {
         let Owned {
             group, name: owner, ..
-        } = call.owned(&mut tx, Of::Project(project)).await?;
+        } = call.owned(&mut tx, of).await?;
         let row = found(&mut tx, group.id(), id).await?;
         let before = wire::service_account(row.clone());
         etag::check(etag, &before.etag)?;
@@ -149,8 +149,7 @@ async fn set_disabled(
         let detail = with_digests(detail, Some(&before), Some(&after));
         call.commit_in(tx, group, group.id(), detail).await?;
     }
-    let project = known_id(project, super::call::project_unknown)?;
-    shown(call, project, id).await
+    shown(call, of, id).await
 }
 
 pub(super) async fn delete(
@@ -188,7 +187,9 @@ pub(super) async fn found(
         .ok_or_else(account_unknown)
 }
 
-async fn shown(call: &Call<'_>, project: Uuid, id: Uuid) -> Result<pb::ServiceAccount> {
+/// An account of a project that the caller may see.
+async fn shown(call: &Call<'_>, of: Of<'_>, id: Uuid) -> Result<pb::ServiceAccount> {
     let mut conn = call.conn().await?;
+    let project = call.seen(&mut conn, of).await?.id();
     Ok(wire::service_account(found(&mut conn, project, id).await?))
 }

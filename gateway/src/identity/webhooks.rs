@@ -13,7 +13,7 @@ use sqlx::{PgConnection, Postgres, Transaction};
 use tonic::Code;
 use uuid::Uuid;
 
-use super::call::{Begun, Call, OPERATOR, Of, known_id, unknown};
+use super::call::{Begun, Call, OPERATOR, Of, hidden, known_id, unknown};
 use super::{parse, wire};
 use crate::store::{self, DeliveryRow, Group, NewWebhook, Role, WebhookRow};
 use crate::webhooks::message::{digested, message};
@@ -174,10 +174,7 @@ async fn listed(
 }
 
 pub(super) async fn get(call: &Call<'_>, request: pb::GetWebhookRequest) -> Result<pb::Webhook> {
-    let mut conn = call.conn().await?;
-    readable(call, &mut conn, &request.webhook_id)
-        .await
-        .map(message)
+    shown(call, known_id(&request.webhook_id, webhook_unknown)?).await
 }
 
 pub(super) async fn update(
@@ -313,8 +310,9 @@ pub(super) async fn list_deliveries(
             return Err(Error::invalid("state", rule));
         }
     };
+    let webhook = known_id(&request.webhook_id, webhook_unknown)?;
     let mut conn = call.conn().await?;
-    let row = readable(call, &mut conn, &request.webhook_id).await?;
+    let row = readable(call, &mut conn, webhook).await?;
     let id = row.id.to_string();
     let wanted = Wanted {
         page_token: &request.page_token,
@@ -360,8 +358,7 @@ fn enabled(row: &WebhookRow) -> Result<()> {
 }
 
 /// A webhook whose events the caller may read. To others there is none.
-async fn readable(call: &Call<'_>, conn: &mut PgConnection, given: &str) -> Result<WebhookRow> {
-    let id = known_id(given, webhook_unknown)?;
+async fn readable(call: &Call<'_>, conn: &mut PgConnection, id: Uuid) -> Result<WebhookRow> {
     let row = store::find_webhook(conn, id).await?;
     let row = row.ok_or_else(webhook_unknown)?;
     let target = row.group.id().to_string();
@@ -372,7 +369,7 @@ async fn readable(call: &Call<'_>, conn: &mut PgConnection, given: &str) -> Resu
             Err(error) => Err(error),
         },
     };
-    seen.map_err(hidden)?;
+    seen.map_err(hidden(webhook_unknown))?;
     Ok(row)
 }
 
@@ -385,21 +382,10 @@ async fn writable(
     let row = store::find_webhook(tx, id).await?;
     let row = row.ok_or_else(webhook_unknown)?;
     let target = row.group.id().to_string();
-    let of = match row.group {
-        Group::Organisation(_) => Of::Organisation(&target),
-        Group::Project(_) => Of::Project(&target),
-    };
-    let role = call.owned(tx, of).await.map_err(hidden)?.role;
+    let owned = call.owned(tx, Of::group(row.group, &target)).await;
+    let role = owned.map_err(hidden(webhook_unknown))?.role;
     let row = store::lock_webhook(tx, id).await?;
     Ok((row.ok_or_else(webhook_unknown)?, role))
-}
-
-/// Of what the caller cannot see there is no webhook either.
-fn hidden(error: Error) -> Error {
-    match error.code() {
-        Code::NotFound => webhook_unknown(),
-        _ => error,
-    }
 }
 
 fn webhook_unknown() -> Error {
@@ -419,12 +405,12 @@ async fn changes(conn: &mut PgConnection, detail: Value, before: WebhookRow) -> 
 
 async fn shown(call: &Call<'_>, id: Uuid) -> Result<pb::Webhook> {
     let mut conn = call.conn().await?;
-    let row = store::find_webhook(&mut conn, id).await?;
-    row.map(message).ok_or_else(webhook_unknown)
+    readable(call, &mut conn, id).await.map(message)
 }
 
 async fn delivery_shown(call: &Call<'_>, webhook: Uuid, id: Uuid) -> Result<pb::WebhookDelivery> {
     let mut conn = call.conn().await?;
+    readable(call, &mut conn, webhook).await?;
     let row = store::find_delivery(&mut conn, webhook, id).await?;
     row.map(delivery).ok_or_else(delivery_unknown)
 }

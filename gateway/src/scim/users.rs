@@ -11,7 +11,7 @@ use super::patch;
 use super::query::{List, Shape};
 use super::schema::{self, EXTERNAL_ID, USER, USER_ATTRIBUTES};
 use crate::auth::verify::Identity;
-use crate::identity::{display_name, email, names};
+use crate::identity::{display_name, names};
 use crate::store::{
     self, Disabled, Group, MembershipChange, NewScimUser, NewUser, Person, Role, ScimUserRow,
     SubjectAttribute, changes_of,
@@ -102,17 +102,6 @@ impl Input {
             .and_then(|text| good(&text))
             .or_else(|| good(&self.user_name))
             .unwrap_or_default()
-    }
-
-    /// The address to use; empty when there is none that is one.
-    fn address(&self) -> String {
-        let emails = self.attributes.get("emails").and_then(Value::as_array);
-        let emails = emails.map(Vec::as_slice).unwrap_or_default();
-        let primary = emails.iter().find(|one| one["primary"] == true);
-        let chosen = primary
-            .or(emails.first())
-            .and_then(|one| one["value"].as_str());
-        chosen.and_then(|text| email(text).ok()).unwrap_or_default()
     }
 }
 
@@ -273,7 +262,8 @@ async fn person(scim: &Scim<'_>, conn: &mut PgConnection, input: &Input) -> Resu
             id: scim.new_id(),
             name: &name,
             display_name: &input.shown_as(),
-            email: &input.address(),
+            // one that a provider sends is kept with the SCIM user alone
+            email: "",
             issuer,
             subject,
         };
@@ -293,20 +283,21 @@ async fn name(
 ) -> Result<()> {
     let subject = input.subject(scim.settings.subject)?;
     let same = person.subject == subject;
-    if !person.is_kept_by(scim.organisation) {
+    // an owner, or somebody whom another organisation reads of too, is not this provider's to name
+    let may_name = person.is_kept_by(scim.organisation)
+        && !owns(scim, conn, person).await?
+        && !store::is_member_elsewhere(conn, scim.organisation, person.id).await?;
+    if !may_name {
         if same {
             return Ok(());
         }
-        let detail =
-            "The person was here before SCIM: what its issuer calls it is not changed by SCIM.";
+        let detail = "The person was here before SCIM, owns the organisation or is a member of another one: what its issuer calls it is not changed by SCIM.";
         return Err(ScimError::bad("mutability", detail));
     }
     if !same {
         // another subject is another person at the issuer, who would sign in with all that this one has
-        if owns(scim, conn, person).await?
-            || store::is_member_elsewhere(conn, scim.organisation, person.id).await?
-        {
-            let detail = "The person owns the organisation or is a member of another one: what its issuer calls it is not changed by SCIM.";
+        if store::has_rights_by_hand(conn, person.id).await? {
+            let detail = "The person has rights that SCIM did not give (a role that an owner gave, a grant for an allocation, an SSH key): what its issuer calls it is not changed by SCIM.";
             return Err(ScimError::bad("mutability", detail));
         }
         let other = store::person_by_identity(conn, &scim.settings.issuer, subject).await?;
@@ -314,8 +305,7 @@ async fn name(
             return Err(taken());
         }
     }
-    let (shown_as, address) = (input.shown_as(), input.address());
-    store::update_person(conn, person.id, (subject, &shown_as, &address)).await?;
+    store::update_person(conn, person.id, (subject, &input.shown_as())).await?;
     Ok(())
 }
 

@@ -53,7 +53,7 @@ macro_rules! select {
 }
 
 /// The principal behind a checked token; `None` when it is not registered or disabled, or when the API key or the SSH
-/// key that it came with is no longer good.
+/// key that it came with is no longer good. A role on the platform gives it nothing without the second factor.
 ///
 /// # Errors
 /// Database errors.
@@ -68,7 +68,11 @@ pub async fn find_principal(pool: &PgPool, identity: &Identity) -> sqlx::Result<
         .bind(&identity.ssh_key)
         .fetch_optional(pool)
         .await?;
-    row.map(|row| principal::read(&row)).transpose()
+    let found = row.map(|row| principal::read(&row)).transpose()?;
+    Ok(match identity.second_factor {
+        true => found,
+        false => found.map(Principal::without_second_factor),
+    })
 }
 
 /// The principal of a name, for what it began before; `None` when it is disabled, or has no API key that is good and calls

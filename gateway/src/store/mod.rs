@@ -89,7 +89,8 @@ pub use scim_groups::{
     update_scim_group,
 };
 pub use scim_people::{
-    Person, is_member_elsewhere, person_by_id, person_by_identity, register_person, update_person,
+    Person, has_rights_by_hand, is_member_elsewhere, person_by_id, person_by_identity,
+    register_person, update_person,
 };
 pub use scim_select::{Page, list_groups as select_scim_groups, list_users as select_scim_users};
 pub use scope::Scope;

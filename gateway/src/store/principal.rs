@@ -83,6 +83,8 @@ pub struct Principal {
     pub kind: PrincipalKind,
     /// On the whole platform.
     pub platform_role: Option<PlatformRole>,
+    /// One on the whole platform that gives nothing: the sign-in lacks the second factor that it takes.
+    pub unproven_role: Option<PlatformRole>,
     /// Projects that are not closed, oldest membership first, each with the strongest role that the principal has there, by the
     /// project or by its organisation.
     pub roles: Vec<(Uuid, Role)>,
@@ -104,6 +106,31 @@ impl Principal {
     /// Whether it administers the platform.
     pub fn is_admin(&self) -> bool {
         self.platform_role == Some(PlatformRole::Admin)
+    }
+
+    /// Its role on the whole platform, whether or not the sign-in proves what it takes.
+    pub fn given_platform_role(&self) -> Option<PlatformRole> {
+        self.platform_role.or(self.unproven_role)
+    }
+
+    /// The same by a sign-in without the second factor that a role on the platform takes.
+    #[must_use]
+    pub fn without_second_factor(self) -> Self {
+        Self {
+            platform_role: None,
+            unproven_role: self.given_platform_role(),
+            ..self
+        }
+    }
+
+    /// The same by a sign-in with it.
+    #[must_use]
+    pub fn with_second_factor(self) -> Self {
+        Self {
+            platform_role: self.given_platform_role(),
+            unproven_role: None,
+            ..self
+        }
     }
 
     /// Its projects, oldest membership first.
@@ -168,6 +195,7 @@ pub(super) fn read(row: &PgRow) -> sqlx::Result<Principal> {
         name: row.try_get("name")?,
         kind: decode(row, "kind", PrincipalKind::parse)?,
         platform_role: decode_optional(row, "platform_role", parse_platform_role)?,
+        unproven_role: None,
         roles: roles(row, "projects", "roles")?,
         owners: row.try_get("owners")?,
         suspended: row.try_get("suspended")?,

@@ -116,19 +116,35 @@ pub async fn register_person(
 pub async fn update_person(
     conn: &mut PgConnection,
     id: Uuid,
-    (subject, display_name, email): (&str, &str, &str),
+    (subject, display_name): (&str, &str),
 ) -> sqlx::Result<()> {
     sqlx::query(
-        "UPDATE principals SET subject = $2, display_name = $3, email = $4
-          WHERE id = $1 AND (subject, display_name, email) IS DISTINCT FROM ($2, $3, $4)",
+        "UPDATE principals SET subject = $2, display_name = $3
+          WHERE id = $1 AND (subject, display_name) IS DISTINCT FROM ($2, $3)",
     )
     .bind(id)
     .bind(subject)
     .bind(display_name)
-    .bind(email)
     .execute(conn)
     .await?;
     Ok(())
+}
+
+/// Whether a principal has what no group of an identity provider gives: a membership by hand, a grant for an allocation or an SSH
+/// key. The lock on the principal keeps one from beginning meanwhile.
+///
+/// # Errors
+/// Database errors.
+pub async fn has_rights_by_hand(conn: &mut PgConnection, principal: Uuid) -> sqlx::Result<bool> {
+    sqlx::query_scalar(
+        "SELECT EXISTS (SELECT FROM organisation_memberships WHERE principal_id = $1)
+             OR EXISTS (SELECT FROM memberships WHERE principal_id = $1 AND NOT scim)
+             OR EXISTS (SELECT FROM allocation_grants WHERE principal_id = $1 AND expire_time > clock_timestamp())
+             OR EXISTS (SELECT FROM ssh_keys WHERE principal_id = $1)",
+    )
+    .bind(principal)
+    .fetch_one(conn)
+    .await
 }
 
 /// Whether a principal has a membership outside an organisation. The lock on the principal keeps one from beginning meanwhile.

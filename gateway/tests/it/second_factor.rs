@@ -39,13 +39,13 @@ async fn register(world: &World, role: &str) {
     .expect("registered");
 }
 
-/// Calls as that principal, with these claims of how it signed in; an empty reason where the call is answered.
-async fn call(
+/// Calls as that principal, with these claims of how it signed in.
+async fn send(
     (world, key): &(World, EncodingKey),
     role: &str,
     proof: &Value,
     (method, path, body): (Method, &str, Option<Value>),
-) -> (u16, String) {
+) -> (u16, Value) {
     let end = Timestamp::now().as_second() + 60;
     let mut claims = json!({ "iss": IDP, "aud": "api", "sub": role, "exp": end });
     for (name, value) in proof.as_object().expect("object") {
@@ -64,7 +64,17 @@ async fn call(
         let key = uuid::Uuid::now_v7().to_string();
         request = request.header("x-idempotency-key", key).json(&body);
     }
-    let (status, body) = answer(request.send().await.expect("answer")).await;
+    answer(request.send().await.expect("answer")).await
+}
+
+/// The same, with the reason of a refusal; an empty one where the call is answered.
+async fn call(
+    platform: &(World, EncodingKey),
+    role: &str,
+    proof: &Value,
+    request: (Method, &str, Option<Value>),
+) -> (u16, String) {
+    let (status, body) = send(platform, role, proof, request).await;
     let why = if status == 200 {
         String::new()
     } else {
@@ -180,5 +190,50 @@ async fn without_a_second_factor_no_platform_role_reaches_foreign_projects() {
         let change = (method.clone(), path.as_str(), Some(body.clone()));
         let (status, why) = call(&platform, "admin", &second, change).await;
         assert_eq!(status, 200, "{path}: {why}");
+    }
+}
+
+/// What everybody may ask for shows no more by a role whose second factor is missing, and the role adds nothing to that of a
+/// member. Who lacks it learns that, to sign in again.
+#[tokio::test]
+async fn without_a_second_factor_a_platform_role_reads_what_a_member_reads() {
+    let platform = world().await;
+    let world = &platform.0;
+    let project = world.seeded.project_id.to_string();
+    let webhooks = format!("/api/v1/projects/{project}/webhooks");
+    // whoever sees all SKUs finds one more page
+    let skus = "/api/v1/skus?page_token=1";
+    let of_a_member = world.call(Method::GET, skus, "demo").await;
+    assert_eq!(of_a_member.0, 200, "{}", of_a_member.1);
+    let (none, second) = (json!({ "amr": ["pwd"] }), json!({ "amr": ["mfa"] }));
+    for role in ["admin", "operator", "auditor"] {
+        register(world, role).await;
+        world
+            .member(&project, &format!("second-{role}"), "billing")
+            .await;
+        let get = async |proof: &Value, path: &str| {
+            send(&platform, role, proof, (Method::GET, path, None)).await
+        };
+        assert_eq!(get(&none, skus).await, of_a_member, "{role}");
+        let (status, all) = get(&second, skus).await;
+        assert_eq!(status, 200, "{role}: {all}");
+        assert_ne!(all, of_a_member.1, "{role}");
+
+        let (status, refused) = get(&none, &webhooks).await;
+        assert_eq!(
+            (status, reason(&refused)),
+            (403, "PERMISSION_DENIED"),
+            "{role}: {refused}"
+        );
+        assert_eq!(get(&second, &webhooks).await.0, 200, "{role}");
+
+        let (_, caller) = get(&none, "/api/v1/whoami").await;
+        assert_eq!(caller["platform_role"], role, "{caller}");
+        let (status, refused) = get(&none, "/api/v1/admin/projects").await;
+        assert_eq!(
+            (status, reason(&refused)),
+            (403, "SECOND_FACTOR_REQUIRED"),
+            "{role}: {refused}"
+        );
     }
 }

@@ -4,3 +4,4 @@ mod disabled;
 mod empty;
 mod from_empty;
 mod operators;
+mod scim_addresses;

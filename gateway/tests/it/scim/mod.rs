@@ -2,6 +2,7 @@
 mod groups;
 mod keys;
 mod names;
+mod renames;
 mod rights;
 mod tester;
 mod users;

@@ -11,6 +11,7 @@ mod members;
 pub mod names;
 mod organisation_guardrails;
 mod principals;
+mod replays;
 mod selected;
 mod ssh_keys;
 mod states;
