@@ -20,6 +20,7 @@ use crate::limits::terminals::Terminals;
 use crate::metrics::Metrics;
 use crate::page_origin::PageOrigin;
 use crate::policy::Policies;
+use crate::readiness::Readiness;
 use crate::streams::Streams;
 use crate::webhooks::Webhooks;
 
@@ -45,6 +46,8 @@ pub struct App {
     pub minter: TokenMinter,
     /// Schema `edge`.
     pub pool: PgPool,
+    /// Whether that answers, for load balancers.
+    pub readiness: Readiness,
     /// The services.
     pub peers: Peers,
     /// Instruments.

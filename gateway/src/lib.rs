@@ -29,6 +29,7 @@ pub mod metrics;
 pub mod openapi;
 pub mod page_origin;
 pub mod policy;
+pub mod readiness;
 pub mod reference;
 pub mod router;
 pub mod scim;
@@ -71,6 +72,7 @@ use crate::limits::terminals::{TerminalSettings, Terminals};
 use crate::metrics::Metrics;
 use crate::page_origin::PageOrigin;
 use crate::policy::Policies;
+use crate::readiness::Readiness;
 use crate::router::router;
 use crate::serial_ssh::{SerialSsh, SerialSshSettings};
 use crate::streams::Streams;
@@ -276,6 +278,7 @@ pub fn app(context: &Context, config: &Config, shutdown: CancellationToken) -> a
         hsts: config.hsts(),
         minter: TokenMinter::from_pem(&key).context("setting gateway.internal_key_file")?,
         pool: context.database()?,
+        readiness: Readiness::default(),
         peers: context.peers.clone(),
         metrics: Metrics::new(context),
         admission: Admission::new(config, &context.meter),

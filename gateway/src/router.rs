@@ -142,7 +142,7 @@ async fn api(State(app): State<Arc<App>>, request: Request) -> Response {
 }
 
 async fn ready(State(app): State<Arc<App>>, request: Request) -> Response {
-    if store::is_reachable(&app.pool).await {
+    if app.readiness.get(store::is_reachable(&app.pool)).await {
         return Response::new(Body::from("ready\n"));
     }
     ApiError::unavailable().into_response(&id_of(&request))
