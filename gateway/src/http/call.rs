@@ -246,6 +246,7 @@ fn read(
         false => (parts.uri.query().map(str::to_owned), None),
     };
     let message = bind(route, path, query.as_deref(), body)?;
+    launch::check_counts(route, &message)?;
     Ok(Asked {
         idempotency_key,
         wanted,
