@@ -4,6 +4,7 @@
 //! a principal of the issuer that the platform has set for the organisation. Who is not active any more is put out at once: a
 //! principal that SCIM registered is disabled, and one that was there before leaves the organisation. Groups give nothing by
 //! themselves; owners map them on roles in projects. No payload gives a role: the attribute `roles` is not kept.
+mod apply;
 mod call;
 mod discovery;
 pub mod error;
