@@ -2,6 +2,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use gpuaas_common::client::Peers;
 use gpuaas_common::identity::TokenMinter;
 use http::HeaderValue;
@@ -19,6 +20,7 @@ use crate::limits::terminals::Terminals;
 use crate::metrics::Metrics;
 use crate::page_origin::PageOrigin;
 use crate::policy::Policies;
+use crate::readiness::Readiness;
 use crate::streams::Streams;
 use crate::webhooks::Webhooks;
 
@@ -44,6 +46,8 @@ pub struct App {
     pub minter: TokenMinter,
     /// Schema `edge`.
     pub pool: PgPool,
+    /// Whether that answers, for load balancers.
+    pub readiness: Readiness,
     /// The services.
     pub peers: Peers,
     /// Instruments.
@@ -69,17 +73,17 @@ pub struct App {
     /// Region of this gateway, for audit records.
     pub region: String,
     /// `/api/openapi.json`.
-    pub openapi: String,
+    pub openapi: Bytes,
     /// `/api/asyncapi.json`.
-    pub asyncapi: String,
+    pub asyncapi: Bytes,
     /// Keys that verify identity tokens of VMs.
     pub instance_identity: Keys,
     /// `/.well-known/jwks.json`, when the embedded issuer is on.
-    pub key_set: Option<String>,
+    pub key_set: Option<Bytes>,
     /// The embedded issuer, when it is on.
     pub provider: Option<Provider>,
     /// `/.well-known/gpuaas-configuration`.
-    pub configuration: String,
+    pub configuration: Bytes,
     /// Content policy of the console.
     pub console_policy: HeaderValue,
 }

@@ -128,7 +128,8 @@ fn not_built() -> Response {
 }
 
 fn answer(status: StatusCode, kind: &'static str, data: Cow<'static, [u8]>) -> Response {
-    let mut response = Response::new(Body::from(data.into_owned()));
+    // what lies in the program is not copied for an answer
+    let mut response = Response::new(Body::from(data));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
@@ -137,6 +138,8 @@ fn answer(status: StatusCode, kind: &'static str, data: Cow<'static, [u8]>) -> R
 
 #[cfg(test)]
 mod tests {
+    use http_body_util::BodyExt as _;
+
     use super::*;
 
     fn policy() -> HeaderValue {
@@ -185,6 +188,14 @@ mod tests {
             .expect("request")
             .into_parts();
         assert!(serve(&parts, &policy()).is_none());
+    }
+
+    #[tokio::test]
+    async fn answers_have_no_copy_of_what_lies_in_the_program() {
+        let text: &'static [u8] = b"page";
+        let body = answer(StatusCode::OK, "text/html", Cow::Borrowed(text)).into_body();
+        let sent = body.collect().await.expect("a body").to_bytes();
+        assert_eq!(sent.as_ptr(), text.as_ptr());
     }
 
     #[test]

@@ -29,6 +29,7 @@ pub mod metrics;
 pub mod openapi;
 pub mod page_origin;
 pub mod policy;
+pub mod readiness;
 pub mod reference;
 pub mod router;
 pub mod scim;
@@ -71,6 +72,7 @@ use crate::limits::terminals::{TerminalSettings, Terminals};
 use crate::metrics::Metrics;
 use crate::page_origin::PageOrigin;
 use crate::policy::Policies;
+use crate::readiness::Readiness;
 use crate::router::router;
 use crate::serial_ssh::{SerialSsh, SerialSshSettings};
 use crate::streams::Streams;
@@ -109,8 +111,9 @@ pub struct Config {
     /// API requests of one principal that may run at once, and whose bodies may be on their way at once; more are
     /// answered with 429. 0 is no limit.
     pub max_in_flight_per_principal: usize,
-    /// API requests of one peer address that may be under way at once, from their heads until the client takes their
-    /// answers; more are answered with 429. 0 is no limit.
+    /// Requests of one peer address that may be under way at once, from their heads until the client takes their answers;
+    /// more are answered with 429. All count, also those for documents, the console's files and `/readyz`, but not those
+    /// for `/healthz`. 0 is no limit.
     pub max_in_flight_per_peer: usize,
     /// Connections that may be open at once on one address. For one more, the one that has been idle longest is ended.
     pub max_connections: usize,
@@ -275,6 +278,7 @@ pub fn app(context: &Context, config: &Config, shutdown: CancellationToken) -> a
         hsts: config.hsts(),
         minter: TokenMinter::from_pem(&key).context("setting gateway.internal_key_file")?,
         pool: context.database()?,
+        readiness: Readiness::default(),
         peers: context.peers.clone(),
         metrics: Metrics::new(context),
         admission: Admission::new(config, &context.meter),
@@ -307,14 +311,17 @@ pub fn app(context: &Context, config: &Config, shutdown: CancellationToken) -> a
         max_projects: config.max_projects_per_organisation,
         cors_origins: config.cors_origins.clone(),
         region: config.region.clone(),
-        openapi: openapi::document(gpuaas_proto::pool(), &routes).to_text(),
-        asyncapi: openapi::asyncapi::document().to_text(),
+        openapi: openapi::document(gpuaas_proto::pool(), &routes)
+            .to_text()
+            .into(),
+        asyncapi: openapi::asyncapi::document().to_text().into(),
         instance_identity: instance_identity::keys::Keys::default(),
         key_set: dev
             .as_ref()
-            .map(|dev| serde_json::to_string(&dev.key_set()))
-            .transpose()?,
-        configuration: configuration::document(&config.issuers, dev.as_ref())?,
+            .map(|dev| serde_json::to_vec(&dev.key_set()))
+            .transpose()?
+            .map(Into::into),
+        configuration: configuration::document(&config.issuers, dev.as_ref())?.into(),
         console_policy: configuration::console_policy(&config.issuers)
             .context("setting gateway.issuers: endpoint_origins")?,
         provider: dev.map(Provider::new),

@@ -15,16 +15,17 @@ use tracing::Instrument as _;
 use crate::app::{App, Id};
 use crate::auth::{configuration, logout, provider};
 use crate::error::ApiError;
-use crate::http::call::{self, Served};
+use crate::http::answer::{IsStream, keep};
+use crate::http::call::{self, Served, peer_of};
 use crate::http::document::document;
 use crate::http::{cors, headers};
 use crate::limits::peer::ClientAddress;
+use crate::scim::error::ScimError;
 use crate::{console, instance_identity, reference, scim, store, terminal};
 
 /// The router.
 pub fn router(app: Arc<App>) -> Router {
     let mut router = Router::new()
-        .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
         .route("/api/openapi.json", get(openapi))
         .route("/api/asyncapi.json", get(asyncapi))
@@ -39,7 +40,11 @@ pub fn router(app: Arc<App>) -> Router {
             .route("/.well-known/jwks.json", get(key_set))
             .merge(provider::routes::router());
     }
-    let mut router = router.fallback(api);
+    let mut router = router
+        .fallback(api)
+        .layer(middleware::from_fn_with_state(app.clone(), admit))
+        // holds nothing worth counting: a gateway is not dead because somebody has used up an address's share
+        .route("/healthz", get(|| async { "ok\n" }));
     if !app.cors_origins.is_empty() {
         router = router.layer(cors::layer(&app.cors_origins));
     }
@@ -59,17 +64,43 @@ async fn identify(State(app): State<Arc<App>>, mut request: Request, next: Next)
     response
 }
 
+/// Takes a part of the peer's share for a request. Its answer keeps that until it is taken, for until then it lies in memory;
+/// a stream has a place among the streams instead.
+async fn admit(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let peer = peer_of(request.extensions());
+    let share = match peer.and_then(|peer| app.admission.arrive(&peer)) {
+        Ok(share) => share,
+        Err(error) => return refused(error, &request),
+    };
+    let response = next.run(request).await;
+    if response.extensions().get::<IsStream>().is_some() {
+        return response;
+    }
+    response.map(|body| keep(body, share))
+}
+
+/// In the form that clients of the path read.
+fn refused(error: ApiError, request: &Request) -> Response {
+    let id = id_of(request);
+    tracing::info!(request_id = id, reason = error.reason(), "refuse request");
+    if scim::serves(request.uri().path()) {
+        return ScimError::from(error).into_response();
+    }
+    error.into_response(&id)
+}
+
+fn id_of(request: &Request) -> String {
+    let id = request.extensions().get::<Id>();
+    id.map(|id| id.0.clone()).unwrap_or_default()
+}
+
 async fn api(State(app): State<Arc<App>>, request: Request) -> Response {
     let started = Instant::now();
+    let id = id_of(&request);
     let (parts, body) = request.into_parts();
     if let Some(response) = console::serve(&parts, &app.console_policy) {
         return response;
     }
-    let id = parts
-        .extensions
-        .get::<Id>()
-        .map(|id| id.0.clone())
-        .unwrap_or_default();
     let span = tracing::info_span!("http", method = %parts.method, request_id = %id, otel.kind = "server", otel.name = tracing::field::Empty);
     let parent = parts
         .headers
@@ -111,15 +142,10 @@ async fn api(State(app): State<Arc<App>>, request: Request) -> Response {
 }
 
 async fn ready(State(app): State<Arc<App>>, request: Request) -> Response {
-    if store::is_reachable(&app.pool).await {
+    if app.readiness.get(store::is_reachable(&app.pool)).await {
         return Response::new(Body::from("ready\n"));
     }
-    let id = request
-        .extensions()
-        .get::<Id>()
-        .map(|id| id.0.clone())
-        .unwrap_or_default();
-    ApiError::unavailable().into_response(&id)
+    ApiError::unavailable().into_response(&id_of(&request))
 }
 
 async fn openapi(State(app): State<Arc<App>>) -> Response {

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::form::Form;
-use super::verify::{Candidate, Verifier, invalid};
+use super::verify::{Candidate, SubjectClaim, Verifier, invalid};
 use crate::app::{App, Id};
 use crate::error::ApiError;
 use crate::store::{self, Logout};
@@ -34,6 +34,7 @@ pub fn router() -> Router<Arc<App>> {
 #[derive(Deserialize)]
 struct Claims {
     sub: Option<String>,
+    oid: Option<String>,
     sid: Option<String>,
     jti: Option<String>,
     iat: f64,
@@ -76,9 +77,14 @@ impl Verifier {
         }
         let short = |text: Option<String>| text.filter(|text| is_short(text));
         let jti = short(claims.jti).ok_or_else(|| invalid("it lacks the claim jti"))?;
-        let (subject, sid) = (short(claims.sub), short(claims.sid));
+        // by the same claim as its tokens: another one may be of somebody else
+        let (claim, named) = match issuer.subject_claim {
+            SubjectClaim::Sub => ("sub", claims.sub),
+            SubjectClaim::Oid => ("oid", claims.oid),
+        };
+        let (subject, sid) = (short(named), short(claims.sid));
         if subject.is_none() && sid.is_none() {
-            return Err(invalid("it names neither sub nor sid"));
+            return Err(invalid(&format!("it names neither {claim} nor sid")));
         }
         Ok(Logout {
             issuer: issuer.name.clone(),

@@ -76,7 +76,8 @@ pub(super) struct Issuer {
     /// What principals are registered with.
     pub(super) name: String,
     audience: String,
-    subject_claim: SubjectClaim,
+    /// The claim that says who somebody is.
+    pub(super) subject_claim: SubjectClaim,
     algorithms: Vec<Algorithm>,
     keys: KeySource,
     /// Who a logout token may be for.

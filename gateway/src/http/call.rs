@@ -31,7 +31,6 @@ use crate::json::write::{Defaults, write_message};
 use crate::limits::admission::Place;
 use crate::limits::peer::Peer;
 use crate::limits::rates::{Class, Standing, Tenant, class_of};
-use crate::limits::shares::Share;
 use crate::transcode::mask::{self, Mask};
 use crate::transcode::request::{bind, validate_only};
 use crate::upstream::Envelope;
@@ -56,23 +55,6 @@ pub struct Served {
     pub deprecated: Option<(Deprecation, String)>,
 }
 
-/// What a request holds until its answer is taken, for until then the answer lies in memory.
-#[derive(Debug, Default)]
-pub struct RequestPermits {
-    /// A part of its peer's share, from its head on.
-    pub of_peer: Option<Share<Peer>>,
-    /// Its own place, once its body is there.
-    pub place: Option<Place>,
-}
-
-impl RequestPermits {
-    /// The answer, which gives all of it back when it is taken, or nobody wants it any more.
-    #[must_use]
-    pub fn until_taken(self, response: Response) -> Response {
-        response.map(|body| keep(body, self))
-    }
-}
-
 /// Serves one request below `/api/`.
 pub async fn serve(app: &App, parts: &request::Parts, body: Body, request_id: &str) -> Served {
     let mut served = Served {
@@ -83,8 +65,8 @@ pub async fn serve(app: &App, parts: &request::Parts, body: Body, request_id: &s
         standing: None,
         deprecated: None,
     };
-    let mut held = RequestPermits::default();
-    let answer = try_serve(app, parts, body, request_id, (&mut served, &mut held)).await;
+    let mut place = None;
+    let answer = try_serve(app, parts, body, request_id, (&mut served, &mut place)).await;
     let mut response = answer.unwrap_or_else(|error| {
         error.reason().clone_into(&mut served.reason);
         error.into_response(request_id)
@@ -95,7 +77,8 @@ pub async fn serve(app: &App, parts: &request::Parts, body: Body, request_id: &s
     if let Some((deprecation, operation)) = served.deprecated.take() {
         deprecation::put(response.headers_mut(), &deprecation, &operation);
     }
-    served.response = held.until_taken(response);
+    // until it is taken it lies in memory
+    served.response = response.map(|body| keep(body, place));
     served
 }
 
@@ -104,7 +87,7 @@ async fn try_serve(
     parts: &request::Parts,
     body: Body,
     request_id: &str,
-    (served, held): (&mut Served, &mut RequestPermits),
+    (served, place): (&mut Served, &mut Option<Place>),
 ) -> Result<Response, ApiError> {
     let (route, path) = find(app, parts)?;
     served.route.clone_from(&route.pattern);
@@ -112,8 +95,6 @@ async fn try_serve(
         .deprecation
         .clone()
         .map(|it| (it, route.operation_id()));
-    let peer = peer_of(&parts.extensions)?;
-    held.of_peer = Some(app.admission.arrive(&peer)?);
     let streams = route.method.is_server_streaming();
     if streams && parts.method == Method::HEAD {
         return Err(wrong_method(&parts.method, "GET"));
@@ -129,7 +110,7 @@ async fn try_serve(
         read_body(&parts.headers, body, app.body_timeout).await
     };
     // only now: a slow body holds nothing that another could need
-    held.place = Some(app.admission.run(&session.principal.name)?);
+    *place = Some(app.admission.run(&session.principal.name)?);
     let read = body.and_then(|body| read(parts, route, &path, &body));
     let Asked {
         idempotency_key,
@@ -200,6 +181,7 @@ async fn try_serve(
     };
     if streams {
         resume(&mut message, &parts.headers);
+        let peer = peer_of(&parts.extensions)?;
         let asked = StreamRequest {
             peer: &peer,
             path: &path,
@@ -208,7 +190,7 @@ async fn try_serve(
         };
         let opened = subscribe::open(&outgoing, &asked, &message).await?;
         // from here on it is a stream, with a place among the streams
-        *held = RequestPermits::default();
+        *place = None;
         return Ok(respond(opened, &app.streams.pieces, &parts.headers));
     }
     let launch = launch::begin(&call, &grant, &message).await?;
@@ -264,6 +246,7 @@ fn read(
         false => (parts.uri.query().map(str::to_owned), None),
     };
     let message = bind(route, path, query.as_deref(), body)?;
+    launch::check_counts(route, &message)?;
     Ok(Asked {
         idempotency_key,
         wanted,

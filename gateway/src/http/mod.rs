@@ -1,5 +1,5 @@
 //! The HTTP side: one request's way through it, headers and limits.
-mod answer;
+pub(crate) mod answer;
 pub mod authorize;
 pub mod call;
 pub mod cors;

@@ -1,12 +1,13 @@
 //! What a call of another service needs of projects: that the one it begins something in is not suspended, and the SSH keys
 //! that a launch names.
+use gpuaas_common::launch::{MAX_BATCH, MAX_SSH_KEYS};
 use gpuaas_common::{Error, Result};
 use gpuaas_proto::gpuaas::allocation::v1::allocation_service_client::AllocationServiceClient;
 use gpuaas_proto::gpuaas::allocation::v1::{
     BatchCreateAllocationsRequest, CreateAllocationRequest, GetAllocationRequest,
 };
 use http::Method;
-use prost_reflect::DynamicMessage;
+use prost_reflect::{DynamicMessage, Value};
 use sqlx::PgConnection;
 use tonic::Code;
 use uuid::Uuid;
@@ -17,6 +18,7 @@ use super::{parse, replace, running, ssh_keys};
 use crate::app::App;
 use crate::auth::sessions::MAX_PROJECTS;
 use crate::contract::access::Audience;
+use crate::contract::route::Route;
 use crate::error::ApiError;
 use crate::policy::Grant;
 use crate::store::{self, Begun};
@@ -34,6 +36,8 @@ const ENDING: [&str; 6] = [
 
 /// What begins something that keeps a project from being closed.
 const LAUNCHING: [&str; 2] = ["allocation.create", "reservation.create"];
+/// The field of a launch that names keys.
+const KEY_NAMES: &str = "ssh_key_names";
 /// A service has ended a call that it no longer answers so many seconds after the gateway stopped to wait.
 const MARGIN_SECONDS: f64 = 30.0;
 
@@ -87,6 +91,47 @@ pub async fn end(app: &App, launch: Launch) {
     if let Err(error) = store::end_launch(&app.pool, launch.0).await {
         tracing::warn!(launch = %launch.0, "forget a launch: {error}");
     }
+}
+
+/// Refuses a launch of more allocations, or by more names of keys, than there may be. What is done for each of them comes
+/// after this: policies, and a connection to the database.
+///
+/// # Errors
+/// `FIELD_INVALID`.
+pub fn check_counts(route: &Route, message: &DynamicMessage) -> Result<(), ApiError> {
+    let checked = match route.method.name() {
+        "CreateAllocation" => check_names(KEY_NAMES, message),
+        "BatchCreateAllocations" => check_batch(message),
+        _ => Ok(()),
+    };
+    checked.map_err(|error| ApiError::from_status(&error.into()))
+}
+
+fn check_batch(message: &DynamicMessage) -> Result<()> {
+    let batch = message.get_field_by_name("allocations");
+    let batch = batch.as_deref().and_then(Value::as_list);
+    let batch = batch.unwrap_or_default();
+    if batch.len() > MAX_BATCH {
+        let rule = format!("must be one to {MAX_BATCH} allocations");
+        return Err(Error::invalid("allocations", rule));
+    }
+    let mut launches = batch.iter().filter_map(Value::as_message).enumerate();
+    launches.try_for_each(|(index, one)| check_names(&of_batch(index), one))
+}
+
+fn check_names(field: &str, launch: &DynamicMessage) -> Result<()> {
+    let names = launch.get_field_by_name(KEY_NAMES);
+    let names = names.as_deref().and_then(Value::as_list);
+    if names.unwrap_or_default().len() > MAX_SSH_KEYS {
+        let rule = format!("must be at most {MAX_SSH_KEYS} names");
+        return Err(Error::invalid(field, rule));
+    }
+    Ok(())
+}
+
+/// The names of keys of one allocation of a batch.
+fn of_batch(index: usize) -> String {
+    format!("allocations[{index}].{KEY_NAMES}")
 }
 
 /// Checks the project of a call, and puts the keys that a launch names into it.
@@ -165,7 +210,7 @@ async fn name_keys(call: &Call<'_>, grant: &Grant, message: &mut DynamicMessage)
             }
             let mut conn = call.conn().await?;
             let project = project_for_keys(grant, &request.project_id);
-            add_keys(call, &mut conn, project, ("ssh_key_names", &mut request)).await?;
+            add_keys(call, &mut conn, project, (KEY_NAMES, &mut request)).await?;
             replace(message, &request).map_err(Error::internal)
         }
         "BatchCreateAllocations" => {
@@ -178,8 +223,7 @@ async fn name_keys(call: &Call<'_>, grant: &Grant, message: &mut DynamicMessage)
             let mut conn = call.conn().await?;
             let project = project_for_keys(grant, &request.project_id);
             for (index, one) in request.allocations.iter_mut().enumerate() {
-                let field = format!("allocations[{index}].ssh_key_names");
-                add_keys(call, &mut conn, project, (&field, one)).await?;
+                add_keys(call, &mut conn, project, (&of_batch(index), one)).await?;
             }
             replace(message, &request).map_err(Error::internal)
         }

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::call::{Scim, etag, no_content, with_digests};
 use super::error::{Result, ScimError};
-use super::patch;
+use super::patch::Change;
 use super::query::{List, Shape};
 use super::schema::{self, EXTERNAL_ID, GROUP, GROUP_ATTRIBUTES};
 use crate::store::{self, ScimGroupRow, changes_of};
@@ -186,21 +186,23 @@ pub async fn one(
         let group = shown(scim, &mut conn, &row, &shape).await?;
         return Ok(scim.answer(StatusCode::OK, row.version, group));
     }
+    let change = Change::read(method, &GROUP_ATTRIBUTES, body, Input::parse)?;
     let mut tx = scim.begin().await?;
     let row = found(scim, &mut tx, id).await?;
     scim.check_version(row.version)?;
-    if method == Method::DELETE {
-        delete(scim, &mut tx, &row).await?;
-        tx.commit().await?;
-        return Ok(no_content());
-    }
     let before = Input::of_row(&row, members(&mut tx, row.id).await?);
-    let after = if method == Method::PATCH {
-        let mut changed = before.resource();
-        patch::apply(&GROUP_ATTRIBUTES, &mut changed, body)?;
-        Input::of(&changed)?
-    } else {
-        Input::parse(body)?
+    let after = match change {
+        Change::Delete => {
+            delete(scim, &mut tx, &row, &before).await?;
+            tx.commit().await?;
+            return Ok(no_content());
+        }
+        Change::Patch(patch) => {
+            let mut changed = before.resource();
+            patch.apply(&mut changed)?;
+            Input::of(&changed)?
+        }
+        Change::Replace(input) => input,
     };
     if after != before {
         update(scim, &mut tx, &row, (&before, &after)).await?;
@@ -273,15 +275,18 @@ async fn update(
         .await
 }
 
-async fn delete(scim: &Scim<'_>, conn: &mut PgConnection, row: &ScimGroupRow) -> Result<()> {
-    let members = members(conn, row.id).await?;
-    let users: Vec<Uuid> = members.iter().copied().collect();
-    let before = Input::of_row(row, members).resource();
+async fn delete(
+    scim: &Scim<'_>,
+    conn: &mut PgConnection,
+    row: &ScimGroupRow,
+    before: &Input,
+) -> Result<()> {
+    let users: Vec<Uuid> = before.members.iter().copied().collect();
     let principals = store::principals_of_users(conn, &users).await?;
     store::delete_scim_group(conn, row.id).await?;
     let changes = store::sync_scim(conn, scim.organisation, &principals).await?;
     let detail = json!({ "display_name": row.display_name, "removed": users_of(&users), "changed": changes_of(&changes) });
-    let detail = with_digests(detail, Some(before), None);
+    let detail = with_digests(detail, Some(before.resource()), None);
     scim.record(conn, ("scim_group.delete", "scim_group"), row.id, detail)
         .await
 }

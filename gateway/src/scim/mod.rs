@@ -4,6 +4,7 @@
 //! a principal of the issuer that the platform has set for the organisation. Who is not active any more is put out at once: a
 //! principal that SCIM registered is disabled, and one that was there before leaves the organisation. Groups give nothing by
 //! themselves; owners map them on roles in projects. No payload gives a role: the attribute `roles` is not kept.
+mod apply;
 mod call;
 mod discovery;
 pub mod error;
@@ -33,8 +34,10 @@ use self::error::{Result, ScimError};
 use crate::app::{App, Id};
 use crate::auth::sessions::Session;
 use crate::contract::access::{Access, Audience};
+use crate::http::answer::keep;
 use crate::http::authorize::{Attempt, authenticate, record_refusal};
-use crate::http::call::{RequestPermits, collect, peer_of};
+use crate::http::call::collect;
+use crate::limits::admission::Place;
 use crate::limits::rates::{Class, Standing};
 use crate::policy::{Resource, SCIM_READ, SCIM_WRITE, who};
 use crate::store;
@@ -47,6 +50,12 @@ pub fn router() -> Router<Arc<App>> {
     Router::new()
         .route(BASE, any(serve))
         .route(&format!("{BASE}/{{*path}}"), any(serve))
+}
+
+/// Whether a path is served here.
+pub fn serves(path: &str) -> bool {
+    let rest = path.strip_prefix(BASE);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// What a path names.
@@ -136,17 +145,17 @@ async fn serve(State(app): State<Arc<App>>, request: Request) -> Response {
     let id = id.unwrap_or_default();
     let target = Target::of(parts.uri.path());
     let mut principal = String::new();
-    // the limits of every call of the API: an answer keeps its place until it is taken
-    let mut held = RequestPermits::default();
+    let mut place = None;
     let mut standing = None;
-    let called = (id.as_str(), &mut principal, &mut held, &mut standing);
+    let called = (id.as_str(), &mut principal, &mut place, &mut standing);
     let answer = try_serve(&app, &parts, body, target, called).await;
     let reason = answer.as_ref().err().map_or("", ScimError::reason);
     let mut response = answer.unwrap_or_else(ScimError::into_response);
     if let Some(standing) = standing {
         standing.put(response.headers_mut());
     }
-    let response = held.until_taken(response);
+    // as of every call of the API: an answer keeps its place until it is taken
+    let response = response.map(|body| keep(body, place));
     let route = target.map_or(BASE, Target::pattern);
     let (status, took) = (response.status(), started.elapsed());
     app.metrics.served(route, &parts.method, status, took);
@@ -171,15 +180,13 @@ async fn try_serve(
     parts: &request::Parts,
     body: Body,
     target: Option<Target<'_>>,
-    (request_id, principal, held, standing): (
+    (request_id, principal, place, standing): (
         &str,
         &mut String,
-        &mut RequestPermits,
+        &mut Option<Place>,
         &mut Option<Standing>,
     ),
 ) -> Result<Response> {
-    let peer = peer_of(&parts.extensions)?;
-    held.of_peer = Some(app.admission.arrive(&peer)?);
     let session = authenticate(app, &parts.headers).await?;
     principal.clone_from(&session.principal.name);
     let target = target.ok_or_else(|| ScimError::not_found("endpoint"))?;
@@ -198,7 +205,7 @@ async fn try_serve(
         let _on_its_way = app.admission.receive(&session.principal.name)?;
         read(&collect(body, app.body_timeout).await?, &parts.headers)?
     };
-    held.place = Some(app.admission.run(&session.principal.name)?);
+    *place = Some(app.admission.run(&session.principal.name)?);
     let counted = (app.rates).count((class, 1), &session.principal.name, organisation.into());
     *standing = counted.await?;
     let base = base(app, parts);

@@ -1,18 +1,22 @@
 //! PATCH (RFC 7644, 3.5.2): operations on a resource, as Entra ID and Okta send them, too.
-use serde_json::{Map, Value};
+use http::Method;
+use serde_json::{Map, Value, json};
 
+use super::apply::at;
 use super::error::{Result, ScimError};
-use super::filter::Filter;
-use super::schema::{
-    self, Attribute, EXTERNAL_ID, Kind, find, is_ignored, value_of, without_schema,
-};
+use super::filter::{Filter, Operator};
+use super::schema::{Attribute, find, is_ignored, without_schema};
 
 /// Most operations of one request.
 const MAX_OPERATIONS: usize = 1000;
+/// Most values that they name together.
+const MAX_VALUES: usize = 1000;
+/// Most values that they look at together: each looks at all that its attribute has by then.
+const MAX_LOOKED_AT: usize = 1_000_000;
 
 /// What an operation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verb {
+pub(super) enum Verb {
     Add,
     Replace,
     Remove,
@@ -20,10 +24,10 @@ enum Verb {
 
 /// Where an operation does it.
 #[derive(Debug)]
-struct Path {
-    attribute: String,
-    filter: Option<Filter>,
-    sub: Option<String>,
+pub(super) struct Path {
+    pub(super) attribute: String,
+    pub(super) filter: Option<Filter>,
+    pub(super) sub: Option<String>,
 }
 
 impl Path {
@@ -63,27 +67,144 @@ impl Path {
     }
 }
 
-/// Applies the operations of a request, in their order, to a resource under the right names of its attributes.
-///
-/// # Errors
-/// What is wrong with the first one that is.
-pub fn apply(
-    attributes: &'static [Attribute],
-    resource: &mut Map<String, Value>,
-    request: &Value,
-) -> Result<()> {
-    let operations = member(request, "Operations").and_then(Value::as_array);
-    let operations = operations.filter(|all| !all.is_empty()).ok_or_else(|| {
-        ScimError::bad(
-            "invalidSyntax",
-            "Operations must be a list of at least one operation.",
-        )
-    })?;
-    if operations.len() > MAX_OPERATIONS {
-        let detail = format!("At most {MAX_OPERATIONS} operations are taken at once.");
-        return Err(ScimError::bad("tooMany", detail));
+/// What a request does to a resource that there is.
+#[derive(Debug)]
+pub enum Change<T> {
+    /// Removes it.
+    Delete,
+    /// Changes some of it.
+    Patch(Patch),
+    /// Puts this in its place.
+    Replace(T),
+}
+
+impl<T> Change<T> {
+    /// Reads a request. What is wrong with it is said before anything is locked for it.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn read(
+        method: &Method,
+        attributes: &'static [Attribute],
+        body: &Value,
+        replacement: impl FnOnce(&Value) -> Result<T>,
+    ) -> Result<Self> {
+        if method == Method::DELETE {
+            return Ok(Self::Delete);
+        }
+        if method == Method::PATCH {
+            return Patch::parse(attributes, body).map(Self::Patch);
+        }
+        replacement(body).map(Self::Replace)
     }
-    for operation in operations {
+}
+
+/// One operation.
+#[derive(Debug)]
+struct Operation {
+    verb: Verb,
+    path: Path,
+    value: Value,
+}
+
+impl Operation {
+    /// Removes by its name what a filter chooses by its name alone: so each of many such operations is one more value.
+    fn by_name(self) -> Self {
+        match self {
+            Self {
+                verb: Verb::Remove,
+                path:
+                    Path {
+                        attribute,
+                        filter: Some(Filter::Compare(name, Operator::Eq, Value::String(text))),
+                        sub: None,
+                    },
+                ..
+            } if name == "value" => Self {
+                verb: Verb::Remove,
+                path: Path {
+                    attribute,
+                    filter: None,
+                    sub: None,
+                },
+                value: json!([{ "value": text }]),
+            },
+            other => other,
+        }
+    }
+
+    /// Whether it adds values, or removes values by their names.
+    fn is_of_values(&self) -> bool {
+        let Path { filter, sub, .. } = &self.path;
+        let adds_or_removes = self.verb != Verb::Replace && !self.value.is_null();
+        adds_or_removes && filter.is_none() && sub.is_none()
+    }
+
+    /// Whether the next one does the same with more values.
+    fn goes_on_with(&self, next: &Self) -> bool {
+        self.verb == next.verb
+            && self.is_of_values()
+            && next.is_of_values()
+            && self
+                .path
+                .attribute
+                .eq_ignore_ascii_case(&next.path.attribute)
+    }
+
+    /// Does what the next one does, too.
+    fn take_over(&mut self, next: Self) {
+        let mut values = listed(std::mem::take(&mut self.value));
+        values.extend(listed(next.value));
+        self.value = Value::Array(values);
+    }
+}
+
+fn listed(value: Value) -> Vec<Value> {
+    match value {
+        Value::Array(values) => values,
+        one => vec![one],
+    }
+}
+
+/// The operations of a request.
+#[derive(Debug)]
+pub struct Patch {
+    attributes: &'static [Attribute],
+    operations: Vec<Operation>,
+    /// Values of all of them.
+    values: usize,
+}
+
+impl Patch {
+    /// Reads the operations of a request, for which the resource need not be known.
+    ///
+    /// # Errors
+    /// What is wrong with the first one that is; there are too many.
+    pub fn parse(attributes: &'static [Attribute], request: &Value) -> Result<Self> {
+        let operations = member(request, "Operations").and_then(Value::as_array);
+        let operations = operations.filter(|all| !all.is_empty()).ok_or_else(|| {
+            ScimError::bad(
+                "invalidSyntax",
+                "Operations must be a list of at least one operation.",
+            )
+        })?;
+        if operations.len() > MAX_OPERATIONS {
+            return Err(too_many(format!(
+                "At most {MAX_OPERATIONS} operations are taken at once."
+            )));
+        }
+        let mut patch = Self {
+            attributes,
+            operations: Vec::new(),
+            values: 0,
+        };
+        for operation in operations {
+            patch.read(operation)?;
+        }
+        Ok(patch)
+    }
+
+    fn read(&mut self, operation: &Value) -> Result<()> {
         let verb = member(operation, "op").and_then(Value::as_str);
         let verb = match verb.map(str::to_ascii_lowercase).as_deref() {
             Some("add") => Verb::Add,
@@ -118,20 +239,68 @@ pub fn apply(
                     return Err(ScimError::bad("noTarget", "remove needs a path."));
                 }
                 for (name, value) in values {
-                    if !name.eq_ignore_ascii_case("schemas") && !is_ignored(name) {
-                        at(attributes, resource, verb, &Path::parse(name)?, value)?;
+                    if !name.eq_ignore_ascii_case("schemas") {
+                        self.add(verb, name, value)?;
                     }
                 }
+                Ok(())
             }
-            Some(Value::String(path)) => {
-                if !is_ignored(path) {
-                    at(attributes, resource, verb, &Path::parse(path)?, value)?;
-                }
-            }
-            Some(_) => return Err(ScimError::bad("invalidPath", "path must be a string.")),
+            Some(Value::String(path)) => self.add(verb, path, value),
+            Some(_) => Err(ScimError::bad("invalidPath", "path must be a string.")),
         }
     }
-    Ok(())
+
+    fn add(&mut self, verb: Verb, path: &str, value: &Value) -> Result<()> {
+        if is_ignored(path) {
+            return Ok(());
+        }
+        self.values += value.as_array().map_or(1, Vec::len);
+        if self.values > MAX_VALUES {
+            return Err(too_many(format!(
+                "At most {MAX_VALUES} values are taken at once."
+            )));
+        }
+        let next = Operation {
+            verb: if value.is_null() { Verb::Remove } else { verb },
+            path: Path::parse(path)?,
+            value: value.clone(),
+        };
+        let attribute = find(self.attributes, &next.path.attribute);
+        if attribute.is_none_or(|found| !found.multi || found.is_kept_whole()) {
+            self.operations.push(next);
+            return Ok(());
+        }
+        let next = next.by_name();
+        match self.operations.last_mut() {
+            Some(last) if last.goes_on_with(&next) => last.take_over(next),
+            _ => self.operations.push(next),
+        }
+        Ok(())
+    }
+
+    /// Applies the operations, in their order, to a resource under the right names of its attributes.
+    ///
+    /// # Errors
+    /// What is wrong with the first one that is.
+    pub fn apply(&self, resource: &mut Map<String, Value>) -> Result<()> {
+        let mut looked_at = 0;
+        for Operation { verb, path, value } in &self.operations {
+            let attribute = find(self.attributes, &path.attribute);
+            let known = attribute.and_then(|found| resource.get(found.name));
+            looked_at += known.and_then(Value::as_array).map_or(0, Vec::len);
+            if looked_at > MAX_LOOKED_AT {
+                return Err(too_many(
+                    "These are too many operations for so many values: send them in several requests.",
+                ));
+            }
+            at(self.attributes, resource, *verb, path, value)?;
+        }
+        Ok(())
+    }
+}
+
+fn too_many(detail: impl Into<String>) -> ScimError {
+    ScimError::bad("tooMany", detail)
 }
 
 /// A member of an object, whatever the case of its name.
@@ -139,215 +308,6 @@ pub fn member<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
     let mut all = object.as_object()?.iter();
     all.find(|(known, _)| known.eq_ignore_ascii_case(name))
         .map(|(_, value)| value)
-}
-
-fn at(
-    attributes: &'static [Attribute],
-    resource: &mut Map<String, Value>,
-    verb: Verb,
-    path: &Path,
-    value: &Value,
-) -> Result<()> {
-    let verb = if value.is_null() { Verb::Remove } else { verb };
-    if path.attribute.eq_ignore_ascii_case(EXTERNAL_ID) {
-        resource.shift_remove(EXTERNAL_ID);
-        if verb != Verb::Remove {
-            let given = Map::from_iter([(EXTERNAL_ID.to_owned(), value.clone())]);
-            resource.extend(schema::canonical(&[], &given)?);
-        }
-        return Ok(());
-    }
-    let Some(attribute) = find(attributes, &path.attribute) else {
-        if is_ignored(&path.attribute) {
-            return Ok(());
-        }
-        let detail = format!(
-            "There is no attribute {:?} that could be changed.",
-            path.attribute
-        );
-        let read_only = ["id", "meta", "schemas"]
-            .iter()
-            .any(|one| path.attribute.eq_ignore_ascii_case(one));
-        return Err(match read_only {
-            true => ScimError::bad("mutability", detail),
-            false => ScimError::bad("invalidPath", detail),
-        });
-    };
-    if attribute.read_only {
-        let detail = format!("{} is read-only.", attribute.name);
-        return Err(ScimError::bad("mutability", detail));
-    }
-    if attribute.required && verb == Verb::Remove {
-        let detail = format!("{} is required.", attribute.name);
-        return Err(ScimError::bad("mutability", detail));
-    }
-    if attribute.multi {
-        return on_values(attribute, resource, verb, path, value);
-    }
-    if path.filter.is_some() {
-        let detail = format!("{} has one value: no filter chooses it.", attribute.name);
-        return Err(ScimError::bad("invalidPath", detail));
-    }
-    if let Some(sub) = &path.sub {
-        let sub = sub_of(attribute, sub)?;
-        let entry = resource
-            .entry(attribute.name)
-            .or_insert_with(|| Value::Object(Map::new()));
-        set(entry, sub, verb, value)?;
-        if entry.as_object().is_none_or(Map::is_empty) {
-            resource.shift_remove(attribute.name);
-        }
-        return Ok(());
-    }
-    if verb == Verb::Remove {
-        resource.shift_remove(attribute.name);
-        return Ok(());
-    }
-    let value = value_of(attribute, value)?;
-    match (attribute.kind, resource.get_mut(attribute.name), value) {
-        (Kind::Complex, Some(Value::Object(known)), Value::Object(given)) => known.extend(given),
-        (_, _, value) => {
-            resource.insert(attribute.name.to_owned(), value);
-        }
-    }
-    Ok(())
-}
-
-fn sub_of(attribute: &Attribute, name: &str) -> Result<&'static Attribute> {
-    find(attribute.sub, name).ok_or_else(|| {
-        let detail = format!("{} has no attribute {name:?}.", attribute.name);
-        ScimError::bad("invalidPath", detail)
-    })
-}
-
-fn set(target: &mut Value, sub: &Attribute, verb: Verb, value: &Value) -> Result<()> {
-    let Value::Object(target) = target else {
-        return Ok(());
-    };
-    match verb {
-        Verb::Remove => {
-            target.shift_remove(sub.name);
-        }
-        Verb::Add | Verb::Replace => {
-            target.insert(sub.name.to_owned(), value_of(sub, value)?);
-        }
-    }
-    Ok(())
-}
-
-fn on_values(
-    attribute: &'static Attribute,
-    resource: &mut Map<String, Value>,
-    verb: Verb,
-    path: &Path,
-    value: &Value,
-) -> Result<()> {
-    let mut values = match resource.shift_remove(attribute.name) {
-        Some(Value::Array(values)) => values,
-        _ => Vec::new(),
-    };
-    let sub = path
-        .sub
-        .as_deref()
-        .map(|sub| sub_of(attribute, sub))
-        .transpose()?;
-    let chosen = |one: &Value| match &path.filter {
-        None => true,
-        Some(filter) => one.as_object().is_some_and(|one| filter.holds(one)),
-    };
-    let any = values.iter().any(chosen);
-    match (verb, &path.filter, sub) {
-        (Verb::Add, None, None) => {
-            for one in given(attribute, value)? {
-                if !values.contains(&one) {
-                    values.push(one);
-                }
-            }
-        }
-        (Verb::Replace, None, None) => values = given(attribute, value)?,
-        (Verb::Remove, None, None) if !value.is_null() => {
-            // as Entra ID removes members
-            let gone = given(attribute, value)?;
-            values.retain(|one| !gone.iter().any(|other| other["value"] == one["value"]));
-        }
-        (Verb::Remove, _, None) => values.retain(|one| !chosen(one)),
-        (Verb::Remove, _, Some(sub)) => {
-            for one in values.iter_mut().filter(|one| chosen(one)) {
-                set(one, sub, verb, value)?;
-            }
-        }
-        (Verb::Add, Some(filter), _) if !any => {
-            let mut one = filter.equalities().ok_or_else(nothing)?;
-            match (sub, value) {
-                (Some(sub), value) => {
-                    one.insert(sub.name.to_owned(), value.clone());
-                }
-                (None, Value::Object(given)) => one.extend(given.clone()),
-                (None, _) => {
-                    return Err(ScimError::invalid_value(
-                        attribute.name,
-                        "must be an object",
-                    ));
-                }
-            }
-            values.extend(given(attribute, &Value::Object(one))?);
-        }
-        _ if !any => return Err(nothing()),
-        (_, _, Some(sub)) => {
-            for one in values.iter_mut().filter(|one| chosen(one)) {
-                set(one, sub, verb, value)?;
-            }
-        }
-        (Verb::Add | Verb::Replace, _, None) => {
-            let Value::Object(new) = value_of(
-                &Attribute {
-                    multi: false,
-                    ..*attribute
-                },
-                value,
-            )?
-            else {
-                return Err(ScimError::invalid_value(
-                    attribute.name,
-                    "must be an object",
-                ));
-            };
-            for one in values.iter_mut().filter(|one| chosen(one)) {
-                match one {
-                    Value::Object(known) if verb == Verb::Add => known.extend(new.clone()),
-                    other => *other = Value::Object(new.clone()),
-                }
-            }
-        }
-    }
-    one_primary(&mut values);
-    // a value of which nothing is left is none
-    values.retain(|one| one.as_object().is_none_or(|one| !one.is_empty()));
-    if !values.is_empty() {
-        resource.insert(attribute.name.to_owned(), Value::Array(values));
-    }
-    Ok(())
-}
-
-fn given(attribute: &Attribute, value: &Value) -> Result<Vec<Value>> {
-    Ok(match value_of(attribute, value)? {
-        Value::Array(values) => values,
-        one => vec![one],
-    })
-}
-
-fn nothing() -> ScimError {
-    ScimError::bad("noTarget", "The filter of the path chooses no value.")
-}
-
-/// The last value that is said to be primary is (RFC 7644, 3.5.2).
-fn one_primary(values: &mut [Value]) {
-    let last = values.iter().rposition(|one| one["primary"] == true);
-    for (at, one) in values.iter_mut().enumerate() {
-        if Some(at) != last && one["primary"] == true {
-            one["primary"] = false.into();
-        }
-    }
 }
 
 #[cfg(test)]

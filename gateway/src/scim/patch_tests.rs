@@ -1,6 +1,4 @@
 //! What Entra ID, Okta and the RFC send, and what becomes of it.
-use serde_json::json;
-
 use super::*;
 use crate::scim::schema::{GROUP_ATTRIBUTES, USER_ATTRIBUTES};
 
@@ -20,7 +18,8 @@ fn patched(
         return Err("no object".to_owned());
     };
     let request = json!({ "Operations": operations });
-    apply(attributes, &mut resource, &request).map_err(|error| error.reason().to_owned())?;
+    let applied = Patch::parse(attributes, &request).and_then(|patch| patch.apply(&mut resource));
+    applied.map_err(|error| error.reason().to_owned())?;
     Ok(Value::Object(resource))
 }
 
@@ -216,5 +215,96 @@ fn members_come_and_go_as_each_provider_says_it() {
     assert_eq!(
         members(json!({ "op": "replace", "path": "members", "value": [{ "value": "9" }] })),
         ["9"]
+    );
+}
+
+/// A group of members of these numbers.
+fn group(members: std::ops::Range<usize>) -> Value {
+    json!({ "displayName": "g", "members": values(members) })
+}
+
+fn values(members: std::ops::Range<usize>) -> Value {
+    members
+        .map(|id| json!({ "value": id.to_string() }))
+        .collect()
+}
+
+fn each(members: std::ops::Range<usize>, operation: impl Fn(usize) -> Value) -> Value {
+    members.map(operation).collect()
+}
+
+fn remove(id: usize) -> Value {
+    json!({ "op": "remove", "path": format!("members[value eq \"{id}\"]") })
+}
+
+fn add(id: usize) -> Value {
+    json!({ "op": "add", "path": "members", "value": [{ "value": id.to_string() }] })
+}
+
+#[test]
+fn a_request_names_so_many_values_and_no_more() {
+    let too_many = Err("tooMany".to_owned());
+    for verb in ["add", "replace", "remove"] {
+        let one =
+            |count: usize| json!([{ "op": verb, "path": "members", "value": values(0..count) }]);
+        let patched = |count| patched(&GROUP_ATTRIBUTES, group(0..1), &one(count));
+        assert!(patched(MAX_VALUES).is_ok(), "{verb}");
+        assert_eq!(patched(MAX_VALUES + 1), too_many, "{verb}");
+    }
+    // in whichever operations they are, and without a path
+    let several = json!([
+        { "op": "add", "value": { "members": values(0..600) } },
+        { "op": "remove", "path": "members", "value": values(0..401) },
+    ]);
+    assert_eq!(patched(&GROUP_ATTRIBUTES, group(0..1), &several), too_many);
+    let operations = each(0..1001, add);
+    assert_eq!(
+        patched(&GROUP_ATTRIBUTES, group(0..1), &operations),
+        too_many
+    );
+}
+
+#[test]
+fn operations_on_one_value_each_are_one() {
+    let request = |operations: Value| json!({ "Operations": operations });
+    let parsed = |operations: Value| {
+        let patch = Patch::parse(&GROUP_ATTRIBUTES, &request(operations)).expect("a patch");
+        patch.operations.len()
+    };
+    assert_eq!(parsed(each(0..1000, remove)), 1);
+    assert_eq!(parsed(each(0..1000, add)), 1);
+    let mixed = json!([remove(1), remove(2), add(3), add(4), remove(3)]);
+    assert_eq!(parsed(mixed.clone()), 3);
+    let made = patched(&GROUP_ATTRIBUTES, group(0..3), &mixed).expect("a group");
+    assert_eq!(made["members"], json!([{ "value": "0" }, { "value": "4" }]));
+    // those of a large group too
+    let large = group(0..100_000);
+    let made = patched(&GROUP_ATTRIBUTES, large, &each(0..1000, remove)).expect("a group");
+    assert_eq!(made["members"], values(1000..100_000));
+    // each of two addresses is primary when it is added, and the last one stays so
+    let address = |name: &str| json!({ "op": "add", "path": "emails", "value": [{ "value": name, "primary": true }] });
+    let made = patched(
+        &USER_ATTRIBUTES,
+        user(),
+        &json!([address("b"), address("c")]),
+    );
+    let emails = &made.expect("a user")["emails"];
+    assert_eq!(emails[1]["primary"], false, "{emails}");
+    assert_eq!(emails[2]["primary"], true, "{emails}");
+}
+
+#[test]
+fn operations_look_at_so_many_values_and_no_more() {
+    let turns = |count: usize| {
+        each(
+            0..count,
+            |id| if id % 2 == 0 { add(id) } else { remove(id) },
+        )
+    };
+    let large = || group(0..10_000);
+    assert!(patched(&GROUP_ATTRIBUTES, large(), &turns(90)).is_ok());
+    assert_eq!(
+        patched(&GROUP_ATTRIBUTES, large(), &turns(1000)),
+        Err("tooMany".to_owned())
     );
 }

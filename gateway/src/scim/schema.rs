@@ -80,6 +80,13 @@ pub struct Attribute {
     pub sub: &'static [Attribute],
 }
 
+impl Attribute {
+    /// Whether its values are few, one of which may be primary, and are kept as they are.
+    pub fn is_kept_whole(&self) -> bool {
+        self.sub.iter().any(|sub| sub.name == "primary")
+    }
+}
+
 const TEXT: Attribute = Attribute {
     name: "",
     kind: Kind::String,
@@ -279,13 +286,12 @@ pub fn value_of(attribute: &Attribute, value: &Value) -> Result<Value> {
         .into_iter()
         .map(|value| single(attribute, value))
         .collect::<Result<_>>()?;
-    let most = attribute.sub.iter().any(|sub| sub.name == "primary");
     let primary = checked.iter().filter(|one| one["primary"] == true).count();
     if primary > 1 {
         let rule = "must have at most one value that is primary";
         return Err(ScimError::invalid_value(attribute.name, rule));
     }
-    if most && checked.len() > MAX_VALUES {
+    if attribute.is_kept_whole() && checked.len() > MAX_VALUES {
         let rule = format!("must have at most {MAX_VALUES} values");
         return Err(ScimError::invalid_value(attribute.name, &rule));
     }

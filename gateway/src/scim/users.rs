@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::call::{Scim, etag, no_content, with_digests};
 use super::error::{Result, ScimError};
-use super::patch;
+use super::patch::Change;
 use super::query::{List, Shape};
 use super::schema::{self, EXTERNAL_ID, USER, USER_ATTRIBUTES};
 use crate::auth::verify::Identity;
@@ -177,24 +177,27 @@ pub async fn one(
             shape.apply(resource(scim, &row)),
         ));
     }
+    let change = Change::read(method, &USER_ATTRIBUTES, body, Input::parse)?;
     let mut tx = scim.begin().await?;
     let row = found(scim, &mut tx, id).await?;
     scim.check_version(row.version)?;
-    if method == Method::DELETE {
-        delete(scim, &mut tx, &row).await?;
-        tx.commit().await?;
-        return Ok(no_content());
-    }
     let before = Input::of_row(&row);
-    let after = if method == Method::PATCH {
-        let mut changed = before.resource();
-        patch::apply(&USER_ATTRIBUTES, &mut changed, body)?;
-        Input::of(changed)?
-    } else {
-        let mut replaced = Input::parse(body)?;
-        // who does not speak of it lets nobody in again
-        replaced.active = replaced.active.or(row.active);
-        replaced
+    let after = match change {
+        Change::Delete => {
+            delete(scim, &mut tx, &row).await?;
+            tx.commit().await?;
+            return Ok(no_content());
+        }
+        Change::Patch(patch) => {
+            let mut changed = before.resource();
+            patch.apply(&mut changed)?;
+            Input::of(changed)?
+        }
+        Change::Replace(mut replaced) => {
+            // who does not speak of it lets nobody in again
+            replaced.active = replaced.active.or(row.active);
+            replaced
+        }
     };
     if after != before {
         update(scim, &mut tx, &row, &after).await?;

@@ -68,6 +68,7 @@ async fn accept(
             "The WebSocket must offer the subprotocol gpuaas.terminal.v1.",
         ));
     }
+    let of_peer = app.admission.terminal(peer)?;
     // a browser cannot send a token with a WebSocket; who does is held to it
     let principal = if headers.contains_key(header::AUTHORIZATION) {
         let session = authenticate(app, headers).await?;
@@ -75,7 +76,6 @@ async fn accept(
     } else {
         String::new()
     };
-    let of_peer = app.admission.terminal(peer)?;
     let place = app.terminals.place().ok_or_else(overloaded)?;
     let hello = relay::Hello {
         origin: page,

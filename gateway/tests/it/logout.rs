@@ -1,6 +1,6 @@
 //! Back-channel logout: tokens, streams and terminals of a sign-in end when its issuer says so, and nobody else can say so.
 use gpuaas_gateway::auth::logout::PATH;
-use gpuaas_gateway::auth::verify::IssuerSettings;
+use gpuaas_gateway::auth::verify::{IssuerSettings, SubjectClaim};
 use jiff::Timestamp;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::{Value, json};
@@ -30,6 +30,11 @@ fn logout() -> Value {
 
 impl Idp {
     async fn start() -> Self {
+        Self::start_with(SubjectClaim::Sub).await
+    }
+
+    /// The same, which names people by this claim.
+    async fn start_with(subject_claim: SubjectClaim) -> Self {
         let (key, keys) = es256("k1");
         let world = World::start_with(|config, folder| {
             let file = folder.join("jwks.json");
@@ -38,6 +43,7 @@ impl Idp {
             config.terminal.access_seconds = 0.1;
             config.issuers.push(IssuerSettings {
                 jwks_file: Some(file),
+                subject_claim,
                 console_client_id: Some(CLIENT.to_owned()),
                 ..settings()
             });
@@ -258,4 +264,44 @@ async fn a_logout_of_one_sign_in_ends_its_stream_and_terminal_and_no_other() {
     idp.end(|claims| claims["sid"] = "s2".into()).await;
     assert_eq!(reason(&last(other).await), "PERMISSION_DENIED");
     ended(&mut staying).await;
+}
+
+/// Before, the logout of an issuer that names people by their object id ended nobody's sign-in.
+#[tokio::test]
+async fn a_logout_names_somebody_by_the_claim_of_the_issuers_tokens() {
+    let idp = Idp::start_with(SubjectClaim::Oid).await;
+    let token = json!({
+        "iss": IDP, "aud": "api", "sub": "pairwise", "oid": "4711", "iat": now() - 5, "exp": now() + 600,
+    });
+    let token = idp.sign(&idp.key, "at+jwt", &token);
+    assert_eq!(idp.call(&token).await, 200);
+    let send = async |named: Value| {
+        let mut claims = logout();
+        let fields = claims.as_object_mut().expect("object");
+        fields.remove("sid");
+        fields.extend(named.as_object().expect("claims").clone());
+        let sent = idp.sign(&idp.key, "logout+jwt", &claims);
+        idp.send(&sent).await
+    };
+    // the sub is not taken in place of the object id
+    for named in [
+        json!({ "sub": "pairwise" }),
+        json!({ "sub": "4711" }),
+        json!({ "sub": "4711", "oid": "" }),
+    ] {
+        let (status, body) = send(named.clone()).await;
+        assert_eq!((status, &body["error"]), (400, &json!("invalid_request")));
+        let why = body["error_description"].as_str().expect("why");
+        assert!(why.contains("neither oid nor sid"), "{named}: {why}");
+    }
+    for of_others in [
+        json!({ "sub": "4711", "oid": "4712" }),
+        json!({ "sub": "4711", "sid": "s2" }),
+    ] {
+        assert_eq!(send(of_others).await.0, 200);
+    }
+    assert_eq!(idp.call(&token).await, 200, "it has not ended");
+    let own = json!({ "sub": "of the console", "oid": "4711" });
+    assert_eq!(send(own).await.0, 200);
+    assert_eq!(idp.call(&token).await, 401);
 }

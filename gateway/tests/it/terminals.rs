@@ -160,12 +160,18 @@ const TEXT: u8 = 1;
 const CLOSE: u8 = 8;
 const PING: u8 = 9;
 
+/// The head of a request for a WebSocket, with more headers.
+fn upgrade(more: &str) -> String {
+    format!(
+        "GET /api/v1/terminal HTTP/1.1\r\nHost: gateway\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\
+         Sec-WebSocket-Protocol: gpuaas.terminal.v1\r\n{more}\r\n"
+    )
+}
+
 /// Opens a WebSocket from an address and says whose it is. Returns it with the first frame that is no ping.
 pub async fn opened(world: &World, from: [u8; 4], principal: &str) -> (TcpStream, u8, Vec<u8>) {
-    let upgrade = "GET /api/v1/terminal HTTP/1.1\r\nHost: gateway\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-                   Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\
-                   Sec-WebSocket-Protocol: gpuaas.terminal.v1\r\n\r\n";
-    let mut stream = silent(world, from, upgrade.as_bytes()).await;
+    let mut stream = silent(world, from, upgrade("").as_bytes()).await;
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(stream.read_u8().await.expect("a head"));
@@ -224,5 +230,23 @@ async fn one_principal_cannot_hold_all_terminals() {
         if kind == TEXT {
             return;
         }
+    }
+}
+
+/// Before, who asked for one terminal too many was looked up in the database first.
+#[tokio::test]
+async fn the_share_of_an_address_is_asked_before_who_calls() {
+    let world = World::start_with(|config, _| {
+        config.terminal.max_connections_per_peer = 1;
+    })
+    .await;
+    let (_held, kind, _) = opened(&world, [127, 0, 0, 1], "user:a").await;
+    assert_eq!(kind, TEXT);
+    let stranger = upgrade("Authorization: Bearer nothing\r\n");
+    for (last, expected) in [(1, b"HTTP/1.1 429"), (2, b"HTTP/1.1 401")] {
+        let mut stream = silent(&world, [127, 0, 0, last], stranger.as_bytes()).await;
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).await.expect("an answer");
+        assert_eq!(&head, expected, "127.0.0.{last}");
     }
 }

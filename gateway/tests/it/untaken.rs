@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::access::key;
 use crate::silence::{LIST, NEVER, REQUESTS, client, metrics, served, silent, watch};
-use crate::world::{World, reason};
+use crate::world::{World, answer, reason};
 
 /// Frames of HTTP/2.
 const HEADERS: u8 = 1;
@@ -178,6 +178,42 @@ async fn a_refusal_that_nobody_takes_keeps_its_part_of_the_peers_share() {
     until_served(&world).await;
 }
 
+/// Before, what anybody may read was not counted: of one address, so many answers lay in memory as its connections had streams.
+#[tokio::test]
+async fn a_document_that_nobody_takes_keeps_its_part_of_the_peers_share() {
+    let world = World::start_with(|config, _| {
+        config.max_in_flight_per_peer = 1;
+        config.write_timeout_seconds = NEVER;
+    })
+    .await;
+    let (same, other) = (client([127, 0, 0, 1]), client([127, 0, 0, 2]));
+    let get = async |client: &reqwest::Client, path: &str| {
+        let request = client.get(world.url(path));
+        request.send().await.expect("an answer")
+    };
+    for path in [
+        "/api/openapi.json",
+        "/api/asyncapi.json",
+        "/.well-known/gpuaas-configuration",
+        "/.well-known/jwks.json",
+        "/reference",
+        // the console, which need not be built
+        "/",
+        "/readyz",
+    ] {
+        let mut readers = JoinSet::new();
+        reads_no_body(&world, &mut readers, path, None).await;
+        let (status, body) = answer(get(&same, path).await).await;
+        assert_eq!((status, reason(&body)), (429, "RATE_LIMITED"), "{path}");
+        let of_other = get(&other, path).await;
+        assert_ne!(of_other.status(), 429, "{path}");
+        of_other.bytes().await.expect("a body");
+        assert_eq!(get(&same, "/healthz").await.status(), 200, "{path}");
+        readers.shutdown().await;
+        until_served(&world).await;
+    }
+}
+
 /// Before, an answer of SCIM gave back its place, and its part of its address's share, as soon as it was there.
 #[tokio::test]
 async fn an_answer_of_scim_that_nobody_takes_counts_as_any_other() {
@@ -207,9 +243,15 @@ async fn a_refusal_of_scim_that_nobody_takes_keeps_its_part_of_the_peers_share()
     })
     .await;
     let mut readers = JoinSet::new();
-    reads_no_body(&world, &mut readers, "/scim/v2/Users", None).await;
+    let users = "/scim/v2/Users";
+    reads_no_body(&world, &mut readers, users, None).await;
     let (status, body) = world.call(Method::GET, LIST, "admin").await;
     assert_eq!((status, reason(&body)), (429, "RATE_LIMITED"), "{body}");
+    let refused = world.http.get(world.url(users)).send().await;
+    let refused = refused.expect("an answer");
+    assert_eq!(refused.status(), 429);
+    assert_eq!(refused.headers()["content-type"], "application/scim+json");
+    assert_eq!(refused.headers()["retry-after"], "1");
     readers.shutdown().await;
     until_served(&world).await;
 }

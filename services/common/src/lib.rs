@@ -19,6 +19,7 @@ pub mod idempotency;
 pub mod identity;
 pub mod image;
 pub mod labels;
+pub mod launch;
 mod main_entry;
 pub mod origin;
 pub mod page;

@@ -37,7 +37,7 @@ pub use now::check_name;
 pub use queue::{MAX_QUEUED, MAX_WAIT_SECONDS, Pass, serve_queue};
 
 /// Most requests of a batch.
-pub const MAX_BATCH: usize = 16;
+pub const MAX_BATCH: usize = gpuaas_common::launch::MAX_BATCH;
 
 /// What a call led to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

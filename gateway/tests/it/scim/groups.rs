@@ -1,4 +1,7 @@
 //! Groups: what they give, to whom, and who can change that.
+use std::time::Duration;
+
+use gpuaas_gateway::store;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -203,4 +206,44 @@ async fn groups_have_users_of_the_organisation_alone() {
     let after = provider.scim(Method::GET, &path, Value::Null).await;
     assert_eq!(after.body["members"], Value::Null);
     assert_ne!(after.etag(), before);
+}
+
+/// Before, operations were read while the organisation and its projects were locked for their changes.
+#[tokio::test]
+async fn a_change_that_is_wrong_waits_for_no_other() {
+    let provider = Provider::start().await;
+    let ann = provider.user("ann").await;
+    let group = provider.group("ml", &[&ann]).await;
+    let pool = provider.world.pool().await;
+    let mut other = pool.begin().await.expect("a transaction");
+    store::lock_organisation(&mut other, provider.organisation())
+        .await
+        .expect("locked");
+    let members: Vec<Value> = (0..1001).map(|_| json!({ "value": ann })).collect();
+    for (path, operation, kind) in [
+        (
+            format!("/Groups/{group}"),
+            json!({ "op": "add", "path": "members", "value": members }),
+            "tooMany",
+        ),
+        (
+            format!("/Groups/{group}"),
+            json!({ "op": "remove", "path": "members[value" }),
+            "invalidPath",
+        ),
+        (
+            format!("/Users/{ann}"),
+            json!({ "op": "move", "path": "active" }),
+            "invalidSyntax",
+        ),
+    ] {
+        let refused = provider.patch(&path, operation);
+        let refused = tokio::time::timeout(Duration::from_secs(60), refused).await;
+        let refused = refused.expect("it waits for nothing");
+        assert_eq!((refused.status, refused.kind()), (400, kind), "{path}");
+    }
+    other.rollback().await.expect("rolled back");
+    let body = json!({ "op": "remove", "path": "members", "value": [{ "value": ann }] });
+    let made = provider.patch(&format!("/Groups/{group}"), body).await;
+    assert_eq!(made.body["members"], Value::Null, "{}", made.body);
 }

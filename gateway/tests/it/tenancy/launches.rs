@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::ssh_keys::ED;
 use crate::terminals::{answers, ended, opened_by};
-use crate::world::{World, answer, field, reason};
+use crate::world::{World, answer, detail, field, reason};
 
 const ED2: &str =
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEXhDfdPuDb0l/3O6T0SgTTFj0h+iPyq+bfYcGYnAcMz";
@@ -112,6 +112,57 @@ async fn a_launch_names_keys_and_the_service_gets_them() {
         field(&world.post_by("demo", "/api/v1/allocations", body).await.1),
         "ssh_key_names[0]"
     );
+}
+
+/// Before, each name was compared with all names before it, while a connection to the database was held, and policies were
+/// asked of each allocation.
+#[tokio::test]
+async fn a_launch_of_too_many_is_refused_as_a_whole() {
+    let world = World::start().await;
+    let names = |count: usize| {
+        let names = (0..count).map(|number| format!("k{number}"));
+        launch(&json!({ "ssh_key_names": names.collect::<Vec<_>>() }))
+    };
+    let rule = |answer: &Value| {
+        let refused = &detail(answer, "BadRequest")["field_violations"];
+        let text = |name: &str| refused[0][name].as_str().unwrap_or_default().to_owned();
+        (text("field"), text("description"))
+    };
+    let expected = |field: &str, rule: &str| (field.to_owned(), rule.to_owned());
+    // whose names are asked for, each of them is unknown
+    for (count, field) in [
+        (10, "ssh_key_names[0]"),
+        (11, "ssh_key_names"),
+        (100_000, "ssh_key_names"),
+    ] {
+        let path = "/api/v1/allocations";
+        let (status, answer) = world.post_by("demo", path, names(count)).await;
+        let (found, rule) = rule(&answer);
+        assert_eq!((status, found.as_str()), (400, field), "{count}: {answer}");
+        assert_eq!(rule == "must be at most 10 names", count > 10, "{rule}");
+    }
+    let path = "/api/v1/allocations:batchCreate";
+    let batch = |of: Vec<Value>| json!({ "allocations": of });
+    for (body, refused) in [
+        (
+            batch(vec![names(1); 17]),
+            expected("allocations", "must be one to 16 allocations"),
+        ),
+        (
+            batch(vec![launch(&json!({})); 8_000]),
+            expected("allocations", "must be one to 16 allocations"),
+        ),
+        (
+            batch(vec![names(0), names(50_000)]),
+            expected("allocations[1].ssh_key_names", "must be at most 10 names"),
+        ),
+    ] {
+        let (status, answer) = world.post_by("demo", path, body).await;
+        assert_eq!((status, rule(&answer)), (400, refused), "{answer}");
+    }
+    assert!(world.record.all().is_empty(), "no service was asked");
+    let full = batch(vec![launch(&json!({})); 16]);
+    assert_eq!(world.post_by("demo", path, full).await.0, 200);
 }
 
 /// A reader of a stream is checked as soon as its access changes, not only now and then.

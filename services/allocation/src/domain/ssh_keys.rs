@@ -6,7 +6,7 @@ use ssh_key::PublicKey;
 use super::FieldError;
 
 /// Most keys of one allocation.
-pub const MAX_KEYS: usize = 10;
+pub const MAX_KEYS: usize = gpuaas_common::launch::MAX_SSH_KEYS;
 /// Fewest bits of an RSA modulus.
 const MIN_RSA_BITS: usize = 2048;
 const FIELD: &str = "ssh_public_keys";

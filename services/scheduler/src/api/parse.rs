@@ -1,6 +1,7 @@
 //! Requests into values of the ledger; each error names the field and the rule.
 use std::collections::HashSet;
 
+use gpuaas_common::launch::MAX_SSH_KEYS;
 use gpuaas_common::readiness::Wrong;
 use gpuaas_common::time::from_proto_time;
 use gpuaas_common::user_data::UserData;
@@ -16,8 +17,6 @@ use gpuaas_proto::gpuaas::scheduler::v1 as public;
 use jiff_sqlx::ToSqlx;
 use uuid::Uuid;
 
-/// Most SSH keys of an allocation.
-const MAX_KEYS: usize = 10;
 /// Most allocations that an anti-affinity names by id.
 const MAX_ANTI_AFFINITY: usize = 64;
 
@@ -146,7 +145,7 @@ fn pair(field: &str, text: &str) -> Result<Option<(String, String)>> {
 
 fn one(request: internal::ReserveRequest) -> Result<Request> {
     label("name", &request.name)?;
-    if !(1..=MAX_KEYS).contains(&request.ssh_public_keys.len()) {
+    if !(1..=MAX_SSH_KEYS).contains(&request.ssh_public_keys.len()) {
         return Err(Error::invalid("ssh_public_keys", "must be one to ten keys"));
     }
     if ![0, request.ssh_public_keys.len()].contains(&request.ssh_key_names.len()) {
