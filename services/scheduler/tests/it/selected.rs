@@ -220,7 +220,7 @@ async fn the_queue_is_filtered_and_ordered() {
             &[],
         ),
     ];
-    selects(&cases, &gpuaas_scheduler::api::QUEUED, queue).await;
+    selects(&cases, &gpuaas_scheduler::api::queue::QUEUED, queue).await;
 }
 
 #[tokio::test]
