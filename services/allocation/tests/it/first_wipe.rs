@@ -3,7 +3,7 @@
 use gpuaas_common::id::IdGen;
 use gpuaas_placement::approval::{self, Definition, Inspection};
 use gpuaas_placement::model::{Attribution, Health, Slot, SlotStatus};
-use gpuaas_placement::operators;
+use gpuaas_placement::node_placement;
 use gpuaas_placement::repair::{self, Origin};
 use gpuaas_placement::slots;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
@@ -226,7 +226,7 @@ async fn a_132_p2_a_slot_that_was_never_wiped_is_wiped_when_it_is_enabled() {
     assert!(refused.contains("never wiped"), "{refused}");
 
     let mut tx = world.scheduler.begin().await.expect("a transaction");
-    let slot = operators::set_slot_admin_state(
+    let slot = node_placement::set_slot_admin_state(
         &mut tx,
         world.node_id,
         slot_id,

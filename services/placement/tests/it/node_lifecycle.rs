@@ -4,8 +4,8 @@ use gpuaas_placement::force_release::{self, Attestation, Fate};
 use gpuaas_placement::lifecycle::{NODE_HISTORY, NodeEntry, SLOT_HISTORY, SlotEntry};
 use gpuaas_placement::model::{Attribution, SlotStatus};
 use gpuaas_placement::node_health::{self, Report, Severity};
+use gpuaas_placement::node_placement::{self, Intent, NodePlacement};
 use gpuaas_placement::nodes::{self, NodeSpec};
-use gpuaas_placement::operators::{self, Intent, NodePlacement};
 use gpuaas_placement::{Error, Outcome, approval, lifecycle, slots};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff_sqlx::ToSqlx as _;
@@ -58,7 +58,7 @@ macro_rules! call {
 }
 
 async fn become_(world: &World, node: Uuid, intent: Intent) -> Result<NodePlacement, Error> {
-    call!(world, |tx| operators::set_intent(
+    call!(world, |tx| node_placement::set_intent(
         &mut tx,
         node,
         intent,
@@ -204,7 +204,7 @@ async fn maintenance_needs_an_empty_node_and_retirement_is_the_end() {
         latest(&world, node).await,
         ("maintenance".into(), "test".into(), "user:root".into())
     );
-    let (_, outcome) = call!(world, |tx| operators::retire(
+    let (_, outcome) = call!(world, |tx| node_placement::retire(
         &mut tx,
         node,
         word("scrapped"),
@@ -212,7 +212,7 @@ async fn maintenance_needs_an_empty_node_and_retirement_is_the_end() {
     ))
     .expect("retired");
     assert_eq!(outcome, Outcome::Changed);
-    let (_, again) = call!(world, |tx| operators::retire(
+    let (_, again) = call!(world, |tx| node_placement::retire(
         &mut tx,
         node,
         word("scrapped"),
@@ -246,7 +246,7 @@ async fn maintenance_needs_an_empty_node_and_retirement_is_the_end() {
 #[tokio::test]
 async fn a_node_that_never_had_a_tenant_may_go_at_once_and_no_other() {
     let (world, spec) = reported(1).await;
-    let (gone, _) = call!(world, |tx| operators::retire(
+    let (gone, _) = call!(world, |tx| node_placement::retire(
         &mut tx,
         spec.id,
         word("typo"),
@@ -256,7 +256,7 @@ async fn a_node_that_never_had_a_tenant_may_go_at_once_and_no_other() {
     assert_eq!(gone.admin_state, "retired");
     let (world, spec) = reported(1).await;
     world.reserved(1).await;
-    let refused = state(call!(world, |tx| operators::retire(
+    let refused = state(call!(world, |tx| node_placement::retire(
         &mut tx,
         spec.id,
         word("typo"),
@@ -390,7 +390,7 @@ async fn a_node_is_broken_as_long_as_a_break_fix_record_is_open() {
     .expect("closed");
     let mut conn = world.scheduler.acquire().await.expect("connection");
     assert_eq!(
-        operators::get(&mut conn, node)
+        node_placement::get(&mut conn, node)
             .await
             .expect("node")
             .admin_state,
@@ -472,7 +472,7 @@ async fn a_critical_finding_takes_its_slot_or_node_out_of_service_and_no_other_d
     assert_eq!(world.count(node, SlotStatus::Disabled).await, 1);
     let mut conn = world.scheduler.acquire().await.expect("connection");
     assert_eq!(
-        operators::get(&mut conn, node)
+        node_placement::get(&mut conn, node)
             .await
             .expect("node")
             .admin_state,
@@ -517,7 +517,7 @@ async fn a_critical_finding_takes_its_slot_or_node_out_of_service_and_no_other_d
         "a finding that is over is not the same any more"
     );
     assert_eq!(
-        operators::get(&mut conn, node)
+        node_placement::get(&mut conn, node)
             .await
             .expect("node")
             .admin_state,

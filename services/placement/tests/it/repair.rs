@@ -1,7 +1,7 @@
 //! The only way out of `cleanup_blocked` (CON-25), and the operator's intent.
 use gpuaas_placement::model::Attribution;
 use gpuaas_placement::model::{EvidenceKind, Health, Scope, SlotEvidence, SlotStatus};
-use gpuaas_placement::{Error, Outcome, operators, release, repair};
+use gpuaas_placement::{Error, Outcome, node_placement, release, repair};
 use uuid::Uuid;
 
 use crate::world::{World, wiped};
@@ -193,7 +193,7 @@ async fn a_116_disable_follows_at_once_or_after_the_cleanup() {
     let rows = world.slots(node).await;
     let set = async |slot: Uuid, disabled: bool| {
         let mut tx = world.scheduler.begin().await.expect("begin");
-        let slot = operators::set_slot_admin_state(
+        let slot = node_placement::set_slot_admin_state(
             &mut tx,
             node,
             slot,
