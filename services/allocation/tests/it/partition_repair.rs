@@ -80,6 +80,15 @@ async fn d_82_a_partition_of_nobody_is_a_row_and_deactivated_by_its_repair_and_a
         )
     );
     assert_eq!(row.repair(), pb::ComparisonRepair::Partition);
+    let by_repair = pb::CompareNodeRequest {
+        node_id: platform.world.node_id.to_string(),
+        filter: "repair = partition".into(),
+        ..pb::CompareNodeRequest::default()
+    };
+    let request = platform.admin(by_repair, None);
+    let selected = platform.admins.clone().compare_node(request).await;
+    let selected = selected.expect("selected").into_inner();
+    assert_eq!((selected.rows.len(), selected.differences.len()), (0, 1));
 
     let fine = platform.repair_of_partition(14);
     let user = platform.user(fine.clone(), Some("k"));
