@@ -44,6 +44,7 @@ pub async fn run(
 
 #[cfg(test)]
 mod tests {
+    use gpuaas_dev::until::until;
     use gpuaas_proto::gpuaas::agent::v1 as pb;
     use uuid::Uuid;
 
@@ -85,11 +86,10 @@ mod tests {
         let day = Duration::from_secs(24 * 3600);
         let work = run(&journal, day, Duration::from_millis(5), shutdown.clone());
         let deleted = async |id| {
-            let deadline = std::time::Instant::now() + Duration::from_secs(20);
-            while journal.operation(id).unwrap().is_some() {
-                assert!(std::time::Instant::now() < deadline, "still there");
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
+            until("the deletion", Duration::from_secs(20), async || {
+                journal.operation(id).unwrap().is_none().then_some(())
+            })
+            .await;
         };
         let watch = async {
             deleted(first).await;

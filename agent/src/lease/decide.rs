@@ -285,5 +285,5 @@ fn check_devices(spec: &LeaseSpec, slots: &[SlotFacts]) -> Result<(), Refusal> {
 }
 
 #[cfg(test)]
-#[path = "decide_tests.rs"]
+#[path = "decide_tests/mod.rs"]
 mod tests;

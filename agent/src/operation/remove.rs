@@ -120,6 +120,8 @@ fn remove_folder(folder: &Path, failed: &'static str) -> HostResult<()> {
 mod tests {
     use std::process::{Child, Command};
 
+    use gpuaas_dev::until::until;
+
     use super::*;
     use crate::played;
 
@@ -155,11 +157,12 @@ exec /usr/bin/ovs-vsctl --no-wait --db="unix:$GPUAAS_TEST_PLAYED/db.sock" "$@"
                 .arg(format!("--unixctl={}", folder.join("ctl").display()))
                 .spawn();
             let own = Self(server.expect("ovsdb-server"));
-            let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
-            while !socket.exists() {
-                assert!(std::time::Instant::now() < deadline, "no database");
-                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-            }
+            until(
+                "the database",
+                std::time::Duration::from_secs(20),
+                async || socket.exists().then_some(()),
+            )
+            .await;
             own
         }
     }

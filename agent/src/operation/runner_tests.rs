@@ -1,4 +1,5 @@
 //! What the runner makes of operations it finds in the journal, on libvirt's test driver.
+use gpuaas_dev::until::until;
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use uuid::Uuid;
 
@@ -235,11 +236,12 @@ async fn allocations_whose_operations_ended_are_forgotten() {
         runner.begin(new).unwrap();
         ended(&node, id).await;
     }
-    let deadline = std::time::Instant::now() + Duration::from_secs(10);
-    while !lock(&runner.turns).is_empty() {
-        assert!(std::time::Instant::now() < deadline, "turns are kept");
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
+    until(
+        "turns that are dropped",
+        Duration::from_secs(10),
+        async || lock(&runner.turns).is_empty().then_some(()),
+    )
+    .await;
 }
 
 /// What removes a failed VM was journaled under another name by an earlier agent, which was stopped in the middle of it.

@@ -300,7 +300,7 @@ pub fn result(work: &Work) -> HostResult<pb::HostOperation> {
         wipe_evidence.push(pb::WipeEvidence {
             slot_id: slot.id.to_string(),
             token: Some(slot.token.into()),
-            method: slot.bindings.destructive_wipe_policy.clone(),
+            policy: slot.bindings.destructive_wipe_policy.clone(),
             disk_identity: slot.bindings.nvme_device.clone(),
             disk_bytes: proof["bytes"].as_u64().unwrap_or(0),
             verified_bytes: proof["verified"].as_u64().unwrap_or(0),

@@ -223,6 +223,8 @@ pub async fn run(logs: &Arc<SerialLogs>, poll: Duration, shutdown: CancellationT
 mod tests {
     use std::io::Write as _;
 
+    use gpuaas_dev::until::until;
+
     use super::*;
     use crate::ids::AllocationId;
 
@@ -307,11 +309,10 @@ mod tests {
         let from = now_ms();
         print(&logs, &vm, "one");
         let watch = async {
-            let deadline = std::time::Instant::now() + Duration::from_secs(20);
-            while text(&logs, &vm) != "one" {
-                assert!(std::time::Instant::now() < deadline, "not kept");
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
+            until("the text", Duration::from_secs(20), async || {
+                (text(&logs, &vm) == "one").then_some(())
+            })
+            .await;
             shutdown.cancel();
         };
         tokio::join!(

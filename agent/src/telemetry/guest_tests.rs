@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
+use gpuaas_dev::until::until;
 use russh::keys::{Algorithm, PrivateKey};
 use russh::server::{self, Auth, ChannelOpenHandle, Msg, VerifiedPublicKey};
 use russh::{Channel, ChannelId};
@@ -151,25 +152,22 @@ async fn twice(manner: Manner) -> (Vec<GuestMetricsState>, usize) {
         let is_complete = answer.state == GuestMetricsState::Complete;
         assert_eq!(answer.values.len(), if is_complete { 2 + 5 } else { 0 });
         states.push(answer.state);
-        while matches!(manner, Manner::HangsUp)
-            && queried
-                .session
-                .as_ref()
-                .is_some_and(|open| !open.is_closed())
+        if matches!(manner, Manner::HangsUp)
+            && let Some(open) = &queried.session
         {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            until("the end of the connection", ANSWER, async || {
+                open.is_closed().then_some(())
+            })
+            .await;
         }
     }
     drop(queried);
     let logins = guest.logins.load(Ordering::Relaxed);
     // nothing of a connection outlives who queried over it, whatever the guest does
-    let all_ended = async {
-        while guest.ended.load(Ordering::Relaxed) < logins {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
-    };
-    let all_ended = tokio::time::timeout(ANSWER, all_ended).await;
-    all_ended.expect("every connection has ended");
+    until("the end of every connection", ANSWER, async || {
+        (guest.ended.load(Ordering::Relaxed) >= logins).then_some(())
+    })
+    .await;
     (states, logins)
 }
 

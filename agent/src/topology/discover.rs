@@ -6,10 +6,11 @@ use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::common::v1::SlotBindings;
 use sha2::{Digest, Sha256};
 
+use super::device_faults;
 use super::disk_details::{self, Answers, health_faults};
 use super::model::slot_class;
 use super::nvme::{self, NvmeDisk};
-use super::pci::{self, PciDevice, PciKind};
+use super::pci::{PciDevice, PciKind};
 use super::platform::Platform;
 use crate::disk::identity::{KIND_BY_ID, KIND_LAB};
 use crate::disk::passthrough::{self, Given};
@@ -76,7 +77,7 @@ fn devices(root: &HostRoot, gateway: &str, trusts: &[String], platform: Platform
         .and_then(|ip| ip.rsplit_once('.'))
         .map_or("10.100.0", |(net, _)| net);
     Inventory {
-        pci: pci::inspected(root),
+        pci: device_faults::inspected(root),
         nvme: nvme::disks(root, trusts),
         platform,
         answers: BTreeMap::new(),

@@ -1,6 +1,7 @@
 //! What a GPU host's slots are made of when a device is dead or shared.
 use super::*;
 use crate::disk::DiskFacts;
+use crate::topology::pci;
 use crate::topology::wipe_policies::{propose_wipe_policy, set_wipe_policies};
 
 fn device(kind: PciKind, bus: u8, functions: &[&str]) -> PciDevice {

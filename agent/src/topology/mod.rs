@@ -1,6 +1,7 @@
 //! What the host has (discovery) and how it is (readiness). Both observe behaviour, below a configurable root
 //! where they read files (A-61..A-86).
 pub mod describe;
+pub mod device_faults;
 pub mod discover;
 pub mod disk_details;
 pub mod fabric;

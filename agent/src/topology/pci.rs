@@ -4,7 +4,6 @@ use std::path::Path;
 
 use gpuaas_proto::gpuaas::common::v1 as common;
 
-use super::fabric;
 use crate::host::root::HostRoot;
 use crate::ids::PciAddress;
 
@@ -56,19 +55,6 @@ pub struct PciDevice {
     pub above: Vec<String>,
 }
 
-/// The same as [`devices`], with what stands against each: some thousand reads on a host with many virtual functions, so
-/// only an inspection does it.
-pub fn inspected(root: &HostRoot) -> Vec<PciDevice> {
-    let mut found = devices(root);
-    for device in &mut found {
-        device.passthrough_faults = passthrough_faults(root, &device.address);
-        if device.kind == PciKind::Fabric {
-            judge_functions(root, device);
-        }
-    }
-    found
-}
-
 /// All GPUs, NVSwitches and fabric functions, by address.
 pub fn devices(root: &HostRoot) -> Vec<PciDevice> {
     root.names(DEVICES)
@@ -107,18 +93,6 @@ fn device(root: &HostRoot, name: &str) -> Option<PciDevice> {
     })
 }
 
-fn judge_functions(root: &HostRoot, device: &mut PciDevice) {
-    let whole = fabric::device(root, device);
-    device.fabric_faults = fabric::faults(&whole);
-    for (address, one) in device.functions.iter().zip(&whole.virtual_functions) {
-        let passthrough = passthrough_faults(root, address);
-        let faults = fabric::function_faults(&whole, one, &passthrough);
-        if !faults.is_empty() {
-            device.function_faults.insert(address.clone(), faults);
-        }
-    }
-}
-
 /// What of a link into `/sys/devices` is above the device: "pci0000:15" and the addresses of bridges.
 pub fn above(link: &Path) -> Vec<String> {
     let parts = link
@@ -133,7 +107,7 @@ pub fn above(link: &Path) -> Vec<String> {
 }
 
 /// A VM gets all functions of an IOMMU group or none, what it pays for has all its lanes, and it is reset after it (D-56).
-fn passthrough_faults(root: &HostRoot, address: &PciAddress) -> Vec<String> {
+pub fn passthrough_faults(root: &HostRoot, address: &PciAddress) -> Vec<String> {
     let mut faults = group_faults(root, address);
     // each release ends with one, and its slot would be blocked by the first
     if !root.exists(format!("{DEVICES}/{address}/reset")) {

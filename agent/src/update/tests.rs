@@ -1,6 +1,5 @@
 //! What the agent makes of an update that it is told, with a real journal and an updater that notes that it was started.
-use std::time::Instant;
-
+use gpuaas_dev::until::until_ok;
 use uuid::Uuid;
 
 use super::*;
@@ -8,6 +7,8 @@ use crate::host::clock::BootMoment;
 use crate::ids::{AllocationId, OperationId};
 use crate::journal::{Kind, NewOperation};
 use gpuaas_proto::gpuaas::agent::v1 as agent;
+
+const SOON: Duration = Duration::from_secs(20);
 
 /// What makes a good update a bad one.
 type Change = fn(&mut pb::AgentUpdate);
@@ -64,15 +65,14 @@ fn operation(journal: &Journal) -> OperationId {
 
 /// The state and reason that the next heartbeat says, once `wanted` does.
 async fn says(updates: &Updates, wanted: State) -> String {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    loop {
+    until_ok(&format!("{wanted:?}"), SOON, async || {
         let said = updates.report().expect("it was told of an update");
-        if said.state() == wanted {
-            return said.reason;
+        match said.state() == wanted {
+            true => Ok(said.reason),
+            false => Err(format!("{said:?}")),
         }
-        assert!(Instant::now() < deadline, "never {wanted:?}: {said:?}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    })
+    .await
 }
 
 #[tokio::test]
@@ -94,11 +94,8 @@ async fn a_10_an_update_begins_between_operations_and_the_next_agent_reports_its
         says(&updates, State::Installing).await;
         // told at each heartbeat, begun once
         updates.answered(Some(&rollback(1)));
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while !dir.path().join("started").exists() {
-            assert!(Instant::now() < deadline, "the updater is not started");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let started = dir.path().join("started");
+        until("the updater", || started.exists()).await;
         shutdown.cancel();
     };
     tokio::join!(work, reported);
@@ -196,11 +193,8 @@ async fn an_updater_that_a_power_loss_ended_is_started_again() {
     let updates = updates(dir.path(), "");
     let shutdown = CancellationToken::new();
     let stop = async {
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while !dir.path().join("started").exists() {
-            assert!(Instant::now() < deadline, "the updater is not started");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let started = dir.path().join("started");
+        until("the updater", || started.exists()).await;
         shutdown.cancel();
     };
     tokio::join!(run(&updates, &journal, shutdown.clone()), stop);
@@ -208,11 +202,10 @@ async fn an_updater_that_a_power_loss_ended_is_started_again() {
 
 /// Waits for what another task does.
 async fn until(what: &str, holds: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !holds() {
-        assert!(Instant::now() < deadline, "never: {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until_ok(what, SOON, async || {
+        holds().then_some(()).ok_or_else(String::new)
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -149,7 +149,9 @@ mod tests {
             let aliased = command.render_long_help().to_string();
             for one in command.get_subcommands() {
                 let shown: Vec<&str> = one.get_visible_aliases().collect();
-                for name in one.get_all_aliases().filter(|name| !shown.contains(name)) {
+                let former = one.is_hide_set().then(|| one.get_name());
+                let second = one.get_all_aliases().filter(|name| !shown.contains(name));
+                for name in second.chain(former) {
                     let line = |line: &str| line.split_whitespace().next() == Some(name);
                     assert!(!aliased.lines().any(line), "{name}: {aliased}");
                 }

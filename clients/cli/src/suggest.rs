@@ -131,7 +131,7 @@ fn siblings(
             command = below.clone();
         }
     }
-    let names = command.get_subcommands();
+    let names = command.get_subcommands().filter(|one| !one.is_hide_set());
     names
         .flat_map(Command::get_name_and_visible_aliases)
         .map(str::to_owned)

@@ -1,6 +1,7 @@
 //! API keys: what they are good for, and the right refusal when they are not.
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use gpuaas_dev::until::until_ok;
 use gpuaas_gateway::auth::api_keys::ApiKey;
 use gpuaas_gateway::auth::short_tokens::{ShortTokens, issuer_of};
 use gpuaas_gateway::store::Role;
@@ -188,16 +189,15 @@ async fn a_key_that_is_disabled_is_worth_nothing_at_once() {
         run(&pool, statement).await;
         for credential in &credentials {
             // as soon as the gateway hears of it; what is kept of a caller lives longer than this waits
-            let deadline = Instant::now() + Duration::from_secs(3);
-            loop {
-                let begun = Instant::now();
+            let refused = until_ok(what, Duration::from_secs(3), async || {
                 let (status, body) = call(&world, Method::GET, PATH, credential).await;
-                if status == 401 {
-                    assert_eq!(reason(&body), "CREDENTIAL_INVALID", "{what}: {body}");
-                    break;
+                match status {
+                    401 => Ok(body),
+                    _ => Err(format!("still good: {status}")),
                 }
-                assert!(begun < deadline, "{what}: still good: {status}");
-            }
+            })
+            .await;
+            assert_eq!(reason(&refused), "CREDENTIAL_INVALID", "{what}: {refused}");
         }
     }
     // who found it does not get it back

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use gpuaas_common::config::TelemetrySettings;
 use gpuaas_common::telemetry;
+use gpuaas_dev::until::until;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -145,6 +146,14 @@ async fn a_service_that_is_away_or_slow_is_told_apart() {
     assert_eq!((status, reason(&body)), (504, "DEADLINE_EXCEEDED"));
 }
 
+/// Returns when the service has got the call.
+async fn until_taken(world: &World) {
+    until("the call", Duration::from_secs(30), async || {
+        (!world.record.all().is_empty()).then_some(())
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn more_calls_than_it_takes_are_turned_away_and_health_still_answers() {
     let world = World::start_with(|config, _| config.max_in_flight = 1).await;
@@ -155,13 +164,7 @@ async fn more_calls_than_it_takes_are_turned_away_and_health_still_answers() {
         .header("x-idempotency-key", "k")
         .json(&launch("slow"));
     let slow = tokio::spawn(slow.send());
-    let taken = async {
-        while world.record.all().is_empty() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    let taken = tokio::time::timeout(Duration::from_secs(30), taken).await;
-    taken.expect("the service gets the slow call");
+    until_taken(&world).await;
     let response = world
         .http
         .get(world.url(CREATE))
@@ -273,13 +276,7 @@ async fn a_running_request_ends_well_at_shutdown() {
         .header("x-idempotency-key", "k")
         .json(&launch("held"));
     let held = tokio::spawn(held.send());
-    let taken = async {
-        while world.record.all().is_empty() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    let taken = tokio::time::timeout(Duration::from_secs(30), taken).await;
-    taken.expect("the service gets the call");
+    until_taken(&world).await;
     world.shutdown.cancel();
     world.record.release.notify_one();
     let answered = held.await.expect("no panic");

@@ -1,10 +1,11 @@
 //! The schema `edge` as the gateway's own role: what it holds, and what the role may not do.
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpuaas_common::CancellationToken;
 use gpuaas_common::id::IdGen;
 use gpuaas_dev::postgres::TestDb;
+use gpuaas_dev::until::until;
 use gpuaas_gateway::auth::sessions::{Session, Sessions};
 use gpuaas_gateway::auth::verify::Identity;
 use gpuaas_gateway::store::{self, NewPrincipal, Principal, Role, seed};
@@ -154,7 +155,7 @@ async fn a_change_of_access_empties_what_gateways_keep_of_callers() {
         sessions.keep("token", mark, &Arc::new(session));
         (mark, sessions.get("token", -1).is_some())
     };
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let soon = Duration::from_secs(30);
     sqlx::query("INSERT INTO organisations (id, slug, display_name) VALUES (gen_random_uuid(), 'other', '')")
         .execute(&pool)
         .await
@@ -200,24 +201,21 @@ async fn a_change_of_access_empties_what_gateways_keep_of_callers() {
             true,
         ),
     ] {
-        let mark = loop {
+        let mark = until("a session that is kept", soon, async || {
             let (mark, kept) = keep().await;
-            if kept {
-                break mark;
-            }
-            assert!(Instant::now() < deadline, "nothing is kept");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        };
+            kept.then_some(mark)
+        })
+        .await;
         sqlx::query(change).execute(&pool).await.expect(change);
-        while sessions.mark() == mark {
-            assert!(Instant::now() < deadline, "{change}: not heard of");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        until(change, soon, async || {
+            (sessions.mark() != mark).then_some(())
+        })
+        .await;
         // of several notifications the first may be about somebody else
-        while drops && sessions.get("token", -1).is_some() {
-            assert!(Instant::now() < deadline, "{change}: kept");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        until(change, soon, async || {
+            (!drops || sessions.get("token", -1).is_none()).then_some(())
+        })
+        .await;
         assert_eq!(sessions.get("token", -1).is_none(), drops, "{change}");
     }
     shutdown.cancel();

@@ -4,6 +4,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::routing::get;
 use futures::FutureExt as _;
+use gpuaas_dev::until::until;
 use gpuaas_gateway::auth::keys::{Fetches, KeySource, KeysError, RefreshSettings};
 use gpuaas_gateway::auth::verify::{IssuerSettings, SubjectClaim, Verifier};
 use jiff::Timestamp;
@@ -298,14 +299,12 @@ async fn a_set_that_is_too_old_is_used_no_more_where_the_settings_say_so() {
     let source = issuer.source(&expiring);
     assert!(source.find(Some("k1")).await.expect("fetched").is_some());
     issuer.until_asked(2).await;
-    let expired = async {
-        while source.find(Some("k1")).await.is_ok() {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        source.find(Some("k1")).await.expect_err("too old")
-    };
-    let refused = tokio::time::timeout(Duration::from_secs(30), expired).await;
-    let refused = refused.expect("it ends");
+    let refused = until(
+        "keys that are too old",
+        Duration::from_secs(30),
+        async || source.find(Some("k1")).await.err(),
+    )
+    .await;
     assert!(matches!(refused, KeysError::Expired), "{refused}");
     // it would be too old before it is fetched again
     let odd = IssuerSettings {

@@ -167,8 +167,9 @@ async fn the_page_of_webhooks_does_what_it_says() {
         .execute(&reader.world.pool().await)
         .await
         .expect("failed");
-    let delivery =
-        format!("$(gpuaas webhook deliveries {WEBHOOK} --output json | jq -r '.deliveries[0].id')");
+    let delivery = format!(
+        "$(gpuaas webhook delivery list {WEBHOOK} --output json | jq -r '.deliveries[0].id')"
+    );
     let fill = [webhook, ("DELIVERY", delivery.as_str())];
     let said = reader.run(deliveries, &fill).await;
     assert!(said.contains("webhook.ping"), "{said}");

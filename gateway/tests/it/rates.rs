@@ -2,6 +2,7 @@
 use std::time::Duration;
 
 use gpuaas_dev::redis::TestRedis;
+use gpuaas_dev::until::until;
 use reqwest::{Method, Response};
 use serde_json::json;
 use uuid::Uuid;
@@ -131,15 +132,18 @@ async fn gateways_count_together_and_say_what_is_left() {
     })
     .await
     .expect("started");
-    let back = async {
-        while local(&world).await != "0" {
+    until(
+        "counts with the others",
+        Duration::from_secs(60),
+        async || {
+            if local(&world).await == "0" {
+                return Some(());
+            }
             change_at(&world, &world.base, "admin").await;
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(60), back)
-        .await
-        .expect("counts with the others");
+            None
+        },
+    )
+    .await;
     drop(redis);
 }
 

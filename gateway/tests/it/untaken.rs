@@ -2,6 +2,7 @@
 use std::time::Duration;
 
 use futures::FutureExt as _;
+use gpuaas_dev::until::{until, until_ok};
 use gpuaas_gateway::store::Role;
 use gpuaas_gateway::store::Scope;
 use reqwest::Method;
@@ -92,26 +93,26 @@ async fn reads_no_body(
 
 async fn until_let_go(world: &World, cause: &str, count: usize) {
     let cause = format!("cause=\"{cause}\"");
-    let let_go = async {
-        loop {
+    until_ok(
+        "connections that are let go",
+        Duration::from_secs(20),
+        async || {
             let metrics = metrics(world).await;
-            let counted = metrics.lines().any(|line| {
+            let counts = metrics
+                .lines()
+                .filter(|line| line.starts_with("edge_connections"));
+            let counts: Vec<_> = counts.collect();
+            let counted = counts.iter().any(|line| {
                 line.starts_with("edge_connections_closed_total{")
                     && line.contains(&cause)
                     && line.ends_with(&format!(" {count}"))
             });
-            if counted {
-                return;
-            }
-        }
-    };
-    let let_go = tokio::time::timeout(Duration::from_secs(20), let_go).await;
-    let metrics = metrics(world).await;
-    let counts = metrics
-        .lines()
-        .filter(|line| line.starts_with("edge_connections"));
-    let counts: Vec<_> = counts.collect();
-    assert!(let_go.is_ok(), "{count} are to be let go: {counts:?}");
+            counted
+                .then_some(())
+                .ok_or_else(|| format!("not {count}: {counts:?}"))
+        },
+    )
+    .await;
 }
 
 /// Before, their connections were busy for ever, and a busy connection makes place for nobody.
@@ -258,9 +259,15 @@ async fn a_refusal_of_scim_that_nobody_takes_keeps_its_part_of_the_peers_share()
 
 /// Returns when the gateway has seen that a reader is gone.
 async fn until_served(world: &World) {
-    let served = async { while world.call(Method::GET, LIST, "admin").await.0 != 200 {} };
-    let served = tokio::time::timeout(Duration::from_secs(60), served).await;
-    assert!(served.is_ok(), "the place is free again");
+    until(
+        "a place that is free again",
+        Duration::from_secs(60),
+        async || {
+            let (status, _) = world.call(Method::GET, LIST, "admin").await;
+            (status == 200).then_some(())
+        },
+    )
+    .await;
 }
 
 /// Before, a stream was checked only while its client took something of it.
@@ -282,7 +289,10 @@ async fn a_stream_that_nobody_takes_ends_with_its_readers_access() {
         .expect("deleted");
     until_let_go(&world, "stalled", 1).await;
     readers.join_all().await;
-    while world.record.open() > 0 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until(
+        "the end of the stream",
+        Duration::from_secs(20),
+        async || (world.record.open() == 0).then_some(()),
+    )
+    .await;
 }

@@ -1,6 +1,6 @@
 //! One gateway with its database, authority, embedded issuer, and a service behind it.
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpuaas_common::config::{
     DatabaseSettings, ServerSettings, Settings, TlsSettings, TokenSettings,
@@ -11,6 +11,7 @@ use gpuaas_common::{CancellationToken, Context};
 use gpuaas_dev::ca::{Authority, Identity};
 use gpuaas_dev::ports;
 use gpuaas_dev::postgres::TestDb;
+use gpuaas_dev::until::until;
 use gpuaas_gateway::Config;
 use gpuaas_gateway::auth::dev_issuer::{DevIssuer, DevIssuerSettings};
 use gpuaas_gateway::store::{NewPrincipal, Seeded, seed};
@@ -279,23 +280,17 @@ impl World {
 
     /// Until another gateway answers there.
     pub async fn until_answers(&self, base: &str) {
-        let ready = async {
-            loop {
-                let answer = self.http.get(format!("{base}/readyz")).send().await;
-                if answer.is_ok_and(|answer| answer.status().is_success()) {
-                    return;
-                }
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(60), ready)
-            .await
-            .expect("the other gateway is ready");
+        until("the other gateway", Duration::from_secs(60), async || {
+            let answer = self.http.get(format!("{base}/readyz")).send().await;
+            answer
+                .is_ok_and(|answer| answer.status().is_success())
+                .then_some(())
+        })
+        .await;
     }
 
     async fn until_ready(&self) {
-        let started = Instant::now();
-        loop {
+        until("the gateway", Duration::from_secs(20), async || {
             let ready = self
                 .http
                 .get(format!("{}/readyz", self.base))
@@ -303,23 +298,14 @@ impl World {
                 .await
                 .is_ok_and(|r| r.status().is_success());
             // the service behind it is up when it refuses a caller without a certificate, which a call would see
-            if ready
-                && matches!(
-                    self.call(Method::GET, "/api/v1/allocations", "demo")
-                        .await
-                        .0,
-                    200 | 400
-                )
-            {
-                self.record.clear();
-                return;
+            if !ready {
+                return None;
             }
-            assert!(
-                started.elapsed() < Duration::from_secs(20),
-                "the gateway is not ready"
-            );
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+            let (status, _) = self.call(Method::GET, "/api/v1/allocations", "demo").await;
+            matches!(status, 200 | 400).then_some(())
+        })
+        .await;
+        self.record.clear();
     }
 
     pub async fn pool(&self) -> PgPool {

@@ -6,7 +6,7 @@ use gpuaas_common::{etag, ssh};
 use gpuaas_placement::ingress::Mapping;
 use gpuaas_placement::model::{Allocation as Row, AllocationState as RowState};
 use gpuaas_placement::queue::{QueuePosition, sentence};
-use gpuaas_placement::{drift, lost, model, node_tasks, tenants, timeline};
+use gpuaas_placement::{drift, lost, model, node_tasks, operator_actions, timeline};
 use gpuaas_proto::google::rpc;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::common::v1 as common;
@@ -157,11 +157,12 @@ fn conditions(row: &Row, host_replaced: bool) -> Vec<pb::AllocationCondition> {
         message: row.device_drift.clone(),
         since: Some(time(since)),
     });
-    let by_operator = tenants::message(row).map(|(condition, message)| pb::AllocationCondition {
-        r#type: condition.to_owned(),
-        message,
-        since: row.operator_at.map(time),
-    });
+    let by_operator =
+        operator_actions::message(row).map(|(condition, message)| pb::AllocationCondition {
+            r#type: condition.to_owned(),
+            message,
+            since: row.operator_at.map(time),
+        });
     let is_slice = row.capacity_shape == model::Shape::GpuSlice;
     let ended = matches!(row.state, RowState::Released | RowState::Failed);
     let unchecked = unchecked(is_slice && !row.lab && !ended, &row.image.readiness_checks);

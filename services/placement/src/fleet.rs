@@ -19,11 +19,11 @@ use crate::model::{Health, Intent, StoredHealth};
 use crate::{Result, catalog};
 
 mod counts;
-mod events;
+mod health_events;
 
 pub use counts::{Counts, FleetCounts, FleetState, GpuFacts};
-use events::HEALTH;
-pub use events::{EVENTS, EventQuery, HealthEvent, health_events};
+use health_events::HEALTH;
+pub use health_events::{EVENTS, EventQuery, HealthEvent, health_events};
 
 /// A node of the record.
 #[derive(Debug, Clone, PartialEq)]

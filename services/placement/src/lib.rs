@@ -21,11 +21,11 @@
 //! | [`auto_release`] | the end at a time, and the protection from release |
 //! | [`ingress`] | ports of VMs that are reached from outside |
 //! | [`user_data`] | user data of launches that are not over |
-//! | [`tenants`] | what an operator does to an allocation of somebody else |
+//! | [`operator_actions`] | what an operator does to an allocation of somebody else |
 //! | [`drift`] | what was approved for slots against what their host has now |
 //! | [`host_holds`] | slots that nobody has and that their host holds |
 //! | [`nodes`], [`slots`], [`catalog`], [`quota`] | intake of nodes, slots, regions, SKUs, prices, quotas |
-//! | [`operators`] | cordon, drain, maintenance, retirement, and what placement makes of a node |
+//! | [`node_placement`] | cordon, drain, maintenance, retirement, and what placement makes of a node |
 //! | [`node_health`] | break-fix records, and findings of outside health agents |
 //! | [`lifecycle`] | the history of nodes and slots |
 //! | [`suspensions`] | projects of which nothing that is queued starts |
@@ -64,8 +64,8 @@
 //!     Begun { allocation, workflow_id: Option<Uuid> }                    ends running workflows and enqueues the release
 //!                                                                        itself; None: it had begun before, or nothing
 //!                                                                        had touched the host and it is released already
-//! tenants::stop(conn, id, reason, traceparent, request_id) -> Result<workflow_id>         by an operator
-//! tenants::release(conn, id, reason, traceparent, request_id) -> Result<release::Begun>   by an operator
+//! operator_actions::stop(conn, id, reason, traceparent, request_id) -> Result<workflow_id>
+//! operator_actions::release(conn, id, reason, traceparent, request_id) -> Result<release::Begun>
 //! release::complete(conn, Fence, id, &[SlotEvidence]) -> Result<Outcome> slots available, claims and allocation released
 //! release::block(conn, Fence, id, health_detail) -> Result<Outcome>      guest gone, wipe not proven: allocation released,
 //!                                                                        slots and claims cleanup_blocked
@@ -107,9 +107,10 @@ pub mod lost;
 pub mod model;
 pub mod networks;
 pub mod node_health;
+pub mod node_placement;
 pub mod node_tasks;
 pub mod nodes;
-pub mod operators;
+pub mod operator_actions;
 pub mod outbox;
 pub mod power;
 pub mod provision;
@@ -125,7 +126,6 @@ pub mod sequencer;
 pub mod slots;
 pub mod suspensions;
 pub mod sweep;
-pub mod tenants;
 pub mod timeline;
 pub mod update;
 pub mod user_data;

@@ -9,7 +9,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::model::Attribution;
-use crate::operators::{self, Intent};
+use crate::node_placement::{self, Intent};
 use crate::{Error, Result, lock, slots};
 
 /// A break-fix record: work on a broken host by hand.
@@ -79,7 +79,7 @@ pub async fn break_fixes(
     selection: &Selection,
     wanted: Wanted<'_>,
 ) -> Result<(Vec<BreakFix>, String)> {
-    operators::get(conn, node_id).await?;
+    node_placement::get(conn, node_id).await?;
     let statement = Statement::new(&[BREAK_FIX, " WHERE node_id = $1"]).bind(node_id);
     Ok(selection.page(conn, statement, wanted).await?)
 }
@@ -109,7 +109,7 @@ pub async fn open(
     by: Attribution<'_>,
 ) -> Result<BreakFix> {
     lock::node(conn, node_id).await?;
-    let node = operators::get(conn, node_id).await?;
+    let node = node_placement::get(conn, node_id).await?;
     not_retired(&node)?;
     if let Some(slot_id) = slot_id {
         slots::get(conn, node_id, slot_id).await?;
@@ -123,7 +123,7 @@ pub async fn open(
         .execute(&mut *conn)
         .await?;
     if node.admin_state != Intent::Broken.as_str() {
-        operators::become_locked(conn, node_id, Intent::Broken, by).await?;
+        node_placement::become_locked(conn, node_id, Intent::Broken, by).await?;
     }
     break_fix(conn, node_id, id).await
 }
@@ -179,7 +179,7 @@ pub async fn close(
     .fetch_one(&mut *conn)
     .await?;
     if !others {
-        operators::become_locked(conn, node_id, Intent::Cordoned, by).await?;
+        node_placement::become_locked(conn, node_id, Intent::Cordoned, by).await?;
     }
     break_fix(conn, node_id, id).await
 }
@@ -195,7 +195,7 @@ fn still_open(record: BreakFix) -> Result<BreakFix> {
     })
 }
 
-fn not_retired(node: &operators::NodePlacement) -> Result<()> {
+fn not_retired(node: &node_placement::NodePlacement) -> Result<()> {
     if node.admin_state != Intent::Retired.as_str() {
         return Ok(());
     }
@@ -324,7 +324,7 @@ pub async fn findings(
     selection: &Selection,
     wanted: Wanted<'_>,
 ) -> Result<(Vec<Finding>, String)> {
-    operators::get(conn, node_id).await?;
+    node_placement::get(conn, node_id).await?;
     let statement = Statement::new(&[
         FINDING,
         " WHERE node_id = $1 AND (NOT $2 OR resolved_at IS NULL)",
@@ -342,7 +342,7 @@ pub async fn findings(
 pub async fn report(conn: &mut PgConnection, id: Uuid, report: &Report<'_>) -> Result<Finding> {
     let node_id = report.node_id;
     lock::node(conn, node_id).await?;
-    let node = operators::get(conn, node_id).await?;
+    let node = node_placement::get(conn, node_id).await?;
     not_retired(&node)?;
     if let Some(slot_id) = report.slot_id {
         slots::get(conn, node_id, slot_id).await?;
@@ -371,10 +371,10 @@ pub async fn report(conn: &mut PgConnection, id: Uuid, report: &Report<'_>) -> R
         let by = Attribution::of(report.principal, reason.trim_end());
         match report.slot_id {
             Some(slot_id) => {
-                operators::set_slot_admin_state(conn, node_id, slot_id, true, by).await?;
+                node_placement::set_slot_admin_state(conn, node_id, slot_id, true, by).await?;
             }
             None if node.admin_state == Intent::Enabled.as_str() => {
-                operators::become_locked(conn, node_id, Intent::Cordoned, by).await?;
+                node_placement::become_locked(conn, node_id, Intent::Cordoned, by).await?;
             }
             // an operator has it in hand
             None => {}

@@ -74,6 +74,18 @@ pub struct SkuQuota {
     pub used_gpus: i64,
 }
 
+/// Lets changes of one project's limits come one after the other, so that each knows what was there before it.
+///
+/// # Errors
+/// Those of the database.
+pub async fn lock_limits(conn: &mut PgConnection, project_id: Uuid) -> Result<()> {
+    sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('limits ' || $1, 0))")
+        .bind(project_id.to_string())
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
 /// Sets how many GPUs of a SKU a project may hold.
 ///
 /// # Errors

@@ -51,7 +51,8 @@ pub async fn of_allocation(
     wanted: Wanted<'_>,
 ) -> gpuaas_common::Result<(Vec<Wipe>, String)> {
     let statement = Statement::new(&[
-        "SELECT e.slot_id, e.generation, e.method AS policy, coalesce(e.detail ->> 'erase_method', '') AS erase_method,
+        "SELECT e.slot_id, e.generation, coalesce(e.detail ->> 'policy', e.detail ->> 'method', e.method) AS policy,
+                coalesce(e.detail ->> 'erase_method', '') AS erase_method,
                 coalesce(e.detail ->> 'certificate', '') AS certificate, e.at, s.slot_index
            FROM claims c JOIN slots s ON s.id = c.slot_id
                 CROSS JOIN LATERAL (SELECT * FROM clean_evidence
@@ -81,7 +82,8 @@ pub async fn of_slot(
     wanted: Wanted<'_>,
 ) -> gpuaas_common::Result<(Vec<Wipe>, String)> {
     let statement = Statement::new(&[
-        "SELECT slot_id, generation, method AS policy, coalesce(detail ->> 'erase_method', '') AS erase_method,
+        "SELECT slot_id, generation, coalesce(detail ->> 'policy', detail ->> 'method', method) AS policy,
+                coalesce(detail ->> 'erase_method', '') AS erase_method,
                 coalesce(detail ->> 'certificate', '') AS certificate, at
            FROM clean_evidence WHERE slot_id = $1 AND kind = 'wiped'",
     ])

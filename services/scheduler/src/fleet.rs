@@ -11,7 +11,7 @@ use sqlx::PgPool;
 /// Time between two counts of the fleet.
 const INTERVAL: Duration = Duration::from_secs(15);
 
-/// Gauges of nodes and GPUs by pool and standing.
+/// Gauges of nodes and GPUs by pool and state.
 pub struct Gauges {
     nodes: Gauge<u64>,
     gpus: Gauge<u64>,
@@ -25,7 +25,7 @@ impl Gauges {
     pub fn new(meter: &Meter) -> Self {
         let gauge = |name: &'static str, what: &str| {
             let description = format!(
-                "{what} by region, hardware type and standing: delivered, healthy, reserved, active, and beside them \
+                "{what} by region, hardware type and state: delivered, healthy, reserved, active, and beside them \
                  reserved_unhealthy, active_unhealthy"
             );
             meter.u64_gauge(name).with_description(description).build()
@@ -54,7 +54,7 @@ impl Gauges {
 }
 
 fn record(gauge: &Gauge<u64>, pool: &Pool, counts: Counts) {
-    let standings = [
+    let states = [
         ("delivered", counts.delivered),
         ("healthy", counts.healthy),
         ("reserved", counts.reserved),
@@ -62,11 +62,11 @@ fn record(gauge: &Gauge<u64>, pool: &Pool, counts: Counts) {
         ("reserved_unhealthy", counts.reserved_unhealthy),
         ("active_unhealthy", counts.active_unhealthy),
     ];
-    for (standing, number) in standings {
+    for (state, number) in states {
         let labels = [
             KeyValue::new("region", pool.region_code.clone()),
             KeyValue::new("hardware_type", pool.hardware_type.clone()),
-            KeyValue::new("standing", standing),
+            KeyValue::new("state", state),
         ];
         gauge.record(number, &labels);
     }

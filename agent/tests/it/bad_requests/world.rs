@@ -22,7 +22,7 @@ use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::{Channel, Server};
 use uuid::Uuid;
 
-use crate::recorded::tree::{CORNERS, good};
+use crate::recorded::reference_host::{CORNERS, good};
 
 pub const KEY: &str =
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAmxc03cp2l5BJE4mlJolCBwbNYywLgRgatR5QrcvVSv";

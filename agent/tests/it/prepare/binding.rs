@@ -13,7 +13,7 @@ use gpuaas_agent::prepare::mode::Modes;
 use gpuaas_agent::settings::GpuFabric;
 
 use super::{Host, SLOT, TestHost, good};
-use crate::recorded::tree::CORNERS;
+use crate::recorded::reference_host::CORNERS;
 
 const STATE: &str = "/var/lib/gpuaas";
 

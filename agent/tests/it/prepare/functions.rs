@@ -13,7 +13,7 @@ use gpuaas_agent::prepare::mode::Modes;
 use gpuaas_agent::settings::Fabric;
 
 use super::{SLOT, TestHost, good};
-use crate::recorded::tree::CORNERS;
+use crate::recorded::reference_host::CORNERS;
 
 fn host(made: &str) -> TestHost {
     let mut host = good();

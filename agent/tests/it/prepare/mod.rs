@@ -22,7 +22,7 @@ use std::process::Command;
 use gpuaas_agent::journal::Journal;
 use serde_json::Value;
 
-use super::recorded::tree::{Host, good};
+use super::recorded::reference_host::{Host, good};
 
 const PROGRAMS: [&str; 17] = [
     "apt-cache",

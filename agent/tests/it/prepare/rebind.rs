@@ -18,7 +18,7 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
 use super::binding::{Played, driver, native, process};
 use super::{SLOT, TestHost};
-use crate::recorded::tree::CORNERS;
+use crate::recorded::reference_host::CORNERS;
 use crate::world;
 
 const OTHER_SLOT: &str = "0192f0c1-1111-7bbb-8ccc-000000000001";

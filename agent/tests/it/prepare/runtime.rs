@@ -3,7 +3,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use super::{HOLDER, SLOT, TestHost};
-use crate::recorded::tree::CORNERS;
+use crate::recorded::reference_host::CORNERS;
 
 const PREPARE: [&str; 3] = ["runtime-prepare", "--mode", "slice"];
 

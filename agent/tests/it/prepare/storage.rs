@@ -9,7 +9,7 @@ use gpuaas_agent::recorded::Recorded;
 use gpuaas_proto::gpuaas::agent::v1::TopologyReport;
 
 use super::{Host, Ran, SLOT, TestHost, good};
-use crate::recorded::tree::CORNERS;
+use crate::recorded::reference_host::CORNERS;
 
 const APPLY: [&str; 4] = ["storage-transition", "--apply", "--mode", "slice"];
 

@@ -4,7 +4,7 @@ use gpuaas_agent::recorded::{self, Recorded};
 use gpuaas_agent::settings::Settings;
 use serde_json::json;
 
-use super::tree::good;
+use super::reference_host::good;
 
 fn settings(root: &std::path::Path, state: &std::path::Path) -> Settings {
     let mut all = good().recording.settings;

@@ -5,7 +5,7 @@ use gpuaas_proto::gpuaas::agent::v1::TopologyReport;
 use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
 
 use super::hosts;
-use super::tree::{CORNERS, Host, good};
+use super::reference_host::{CORNERS, Host, good};
 
 async fn discovered(change: impl FnOnce(&mut Host)) -> TopologyReport {
     let mut host = good();

@@ -7,8 +7,8 @@ use gpuaas_proto::gpuaas::agent::v1::ReadinessReport;
 use gpuaas_proto::gpuaas::common::v1::{CheckSeverity, EvidenceStatus};
 
 use super::hosts;
+use super::reference_host::{CORNERS, Host, good};
 use super::shipped::shipped;
-use super::tree::{CORNERS, Host, good};
 
 type Change = fn(&mut Host);
 

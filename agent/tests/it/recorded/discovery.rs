@@ -6,7 +6,7 @@ use gpuaas_agent::recorded::Recorded;
 use gpuaas_proto::gpuaas::agent::v1::TopologyReport;
 use gpuaas_proto::gpuaas::common::v1::{EvidenceStatus, NetworkAddressKind};
 
-use super::tree::{CORNERS, good};
+use super::reference_host::{CORNERS, good};
 
 /// By-id values of the slots, in order.
 const DISKS: [&str; 8] = [

@@ -7,7 +7,7 @@ use gpuaas_proto::gpuaas::agent::v1::TopologyReport;
 use proptest::prelude::*;
 use tokio::runtime::Runtime;
 
-use super::tree::{CORNERS, Host, good};
+use super::reference_host::{CORNERS, Host, good};
 
 /// What is shown, and nothing is offered on: who made a device, how large it is, where it is, what else can be done with it;
 /// and what else runs on the host. Each is the beginning or the end of a path, or of a command line.

@@ -1,7 +1,7 @@
 //! The hosts of the documents' incidents: the good host and a change. They are shipped as recordings.
 use gpuaas_agent::host::recording::{Answer, Entry};
 
-use super::tree::{CORNERS, Corner, Host};
+use super::reference_host::{CORNERS, Corner, Host};
 
 /// What makes another host of the good one.
 pub type Change = fn(&mut Host);

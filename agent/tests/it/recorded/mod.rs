@@ -6,5 +6,5 @@ mod discovery;
 mod facts;
 mod hosts;
 mod partitions;
+pub mod reference_host;
 mod shipped;
-pub mod tree;

@@ -3,7 +3,7 @@ use gpuaas_agent::recorded::Recorded;
 use gpuaas_proto::gpuaas::common::v1::{Evidence, EvidenceStatus};
 use serde_json::json;
 
-use super::tree::{CORNERS, Host, good};
+use super::reference_host::{CORNERS, Host, good};
 use crate::partitions::Board;
 
 /// The good host with a Fabric Manager in a service VM, which answers what this one does.

@@ -5,7 +5,7 @@ use gpuaas_agent::host::recording::Recording;
 use gpuaas_agent::recorded::Recorded;
 
 use super::hosts::{self, Change, HOSTS};
-use super::tree::good;
+use super::reference_host::good;
 
 /// Set to write the recordings in place of comparing them.
 const WRITE: &str = "GPUAAS_WRITE_RECORDINGS";

@@ -77,13 +77,12 @@ pub enum Command {
         #[command(flatten)]
         of: Whose,
     },
-    /// List the invitations.
-    Invitations {
-        #[command(flatten)]
-        of: Whose,
-        #[command(flatten)]
-        selected: SelectedOf<ListProjectInvitationsRequest>,
-    },
+    /// Invitations.
+    #[command(subcommand)]
+    Invitation(InvitationCommand),
+    /// The former name of `invitation list`.
+    #[command(hide = true)]
+    Invitations(InvitationList),
     /// Revoke an invitation.
     Revoke {
         /// Id of the invitation.
@@ -91,6 +90,21 @@ pub enum Command {
     },
     /// Accept an invitation. The token is read from standard input.
     Accept,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub enum InvitationCommand {
+    /// List the invitations.
+    List(InvitationList),
+}
+
+/// Whose invitations, and which of them.
+#[derive(Debug, clap::Args)]
+pub struct InvitationList {
+    #[command(flatten)]
+    of: Whose,
+    #[command(flatten)]
+    selected: SelectedOf<ListProjectInvitationsRequest>,
 }
 
 /// Runs it.
@@ -202,8 +216,8 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             );
             invited(session, &answer, &email)
         }
-        Command::Invitations { of, selected } => {
-            invitations(session, of.find(session).await?, &selected).await
+        Command::Invitation(InvitationCommand::List(list)) | Command::Invitations(list) => {
+            invitations(session, list.of.find(session).await?, &list.selected).await
         }
         Command::Revoke { invitation } => {
             let request = RevokeInvitationRequest {

@@ -74,16 +74,12 @@ pub enum Command {
     },
     /// Send a test event of the type webhook.ping.
     Ping(Webhook),
-    /// List the deliveries of a webhook, newest first.
-    Deliveries {
-        #[command(flatten)]
-        webhook: Webhook,
-        /// Only deliveries in this state.
-        #[arg(long, value_parser = ["pending", "delivered", "failed"])]
-        state: Option<String>,
-        #[command(flatten)]
-        selected: SelectedOf<ListWebhookDeliveriesRequest>,
-    },
+    /// Deliveries of a webhook.
+    #[command(subcommand)]
+    Delivery(DeliveryCommand),
+    /// The former name of `delivery list`.
+    #[command(hide = true)]
+    Deliveries(DeliveryList),
     /// Redeliver a delivery that succeeded or failed.
     Redeliver {
         #[command(flatten)]
@@ -91,6 +87,24 @@ pub enum Command {
         /// Id of the delivery.
         delivery: String,
     },
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub enum DeliveryCommand {
+    /// List the deliveries of a webhook, newest first.
+    List(DeliveryList),
+}
+
+/// Whose deliveries, and which of them.
+#[derive(Debug, clap::Args)]
+pub struct DeliveryList {
+    #[command(flatten)]
+    webhook: Webhook,
+    /// Only deliveries in this state.
+    #[arg(long, value_parser = ["pending", "delivered", "failed"])]
+    state: Option<String>,
+    #[command(flatten)]
+    selected: SelectedOf<ListWebhookDeliveriesRequest>,
 }
 
 /// One webhook.
@@ -184,7 +198,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         }
         Command::Ping(one) => {
             let sentence = format!(
-                "Queued. See whether it arrives: gpuaas webhook deliveries {}",
+                "Queued. See whether it arrives: gpuaas webhook delivery list {}",
                 one.webhook
             );
             let request = PingWebhookRequest {
@@ -193,11 +207,12 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             let answer = session.api.apply(&request, &session.key).await?;
             done(session, &answer.json, &sentence);
         }
-        Command::Deliveries {
-            webhook,
-            state,
-            selected,
-        } => {
+        Command::Delivery(DeliveryCommand::List(list)) | Command::Deliveries(list) => {
+            let DeliveryList {
+                webhook,
+                state,
+                selected,
+            } = list;
             let state = state.as_deref().and_then(WebhookDeliveryState::of_word);
             let request = ListWebhookDeliveriesRequest {
                 webhook_id: webhook.webhook,

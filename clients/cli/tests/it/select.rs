@@ -137,6 +137,12 @@ fn lists_are_filtered_and_ordered_by_the_api_and_say_that_nothing_matches() {
             format!("{of_project}/allocation-grants"),
         ),
         (
+            &["member", "invitation", "list"],
+            "invitations",
+            format!("{of_project}/invitations"),
+        ),
+        (
+            // its former name
             &["member", "invitations"],
             "invitations",
             format!("{of_project}/invitations"),
@@ -147,6 +153,12 @@ fn lists_are_filtered_and_ordered_by_the_api_and_say_that_nothing_matches() {
             format!("{of_project}/service-accounts/{ACCOUNT}/api-keys"),
         ),
         (
+            &["webhook", "delivery", "list", HOOK],
+            "deliveries",
+            format!("/api/v1/webhooks/{HOOK}/deliveries"),
+        ),
+        (
+            // its former name
             &["webhook", "deliveries", HOOK],
             "deliveries",
             format!("/api/v1/webhooks/{HOOK}/deliveries"),

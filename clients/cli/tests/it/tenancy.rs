@@ -308,7 +308,7 @@ fn members_of_an_organisation_are_managed_by_the_same_commands() {
         &invitations,
         json!({ "invitations": [{ "id": "i", "email": "dan@example.com", "state": "pending" }] }),
     );
-    assert!(run(&["member", "invitations"]).contains("dan@example.com"));
+    assert!(run(&["member", "invitation", "list"]).contains("dan@example.com"));
     let both = ["member", "list", "--organisation", "acme", "--project", "p"];
     assert_eq!(world.run(&both).code, 2);
 }

@@ -90,7 +90,7 @@ fn webhooks_and_deliveries_are_listed_and_delivered_again() {
               "error": "the answer was 500" },
         ] }),
     );
-    let ran = world.run(&["webhook", "deliveries", WEBHOOK]).ok();
+    let ran = world.run(&["webhook", "delivery", "list", WEBHOOK]).ok();
     assert!(ran.out.contains("the answer was 500"), "{ran:?}");
     let redeliver = format!("/api/v1/webhooks/{WEBHOOK}/deliveries/d1:redeliver");
     world.on("POST", &redeliver, [(200, json!({ "id": "d1" }))]);

@@ -1,5 +1,7 @@
 //! What the API makes of tokens of identity providers that nobody here wrote.
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use gpuaas_dev::until::until;
 
 use super::{API, CALLBACK, Client, SCOPE, Trusting, form};
 use crate::visitor::{Ended, Visitor};
@@ -44,15 +46,15 @@ async fn who_signs_in_with_oidc_provider_uses_the_api_until_it_says_that_she_has
         )
         .await;
     assert!(matches!(left, Ended::At(_)), "{left:?}");
-    let begun = Instant::now();
-    while trusting.call(&renewed["access_token"]).await.0 == 200 {
-        assert!(
-            begun.elapsed() < Duration::from_secs(20),
-            "nobody told the gateway"
-        );
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    let (status, body) = trusting.call(&renewed["access_token"]).await;
+    let (status, body) = until(
+        "the gateway to hear of it",
+        Duration::from_secs(20),
+        async || {
+            let (status, body) = trusting.call(&renewed["access_token"]).await;
+            (status != 200).then_some((status, body))
+        },
+    )
+    .await;
     assert_eq!((status, reason(&body)), (401, "CREDENTIAL_INVALID"));
 }
 

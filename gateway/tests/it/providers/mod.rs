@@ -4,8 +4,9 @@ mod browser;
 mod command_line;
 
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use gpuaas_dev::until::until;
 use gpuaas_dev::{paths, ports};
 use gpuaas_gateway::auth::keys::RefreshSettings;
 use gpuaas_gateway::auth::logout::PATH;
@@ -113,18 +114,14 @@ impl Trusting {
         .await
         .expect("joined");
         let mut provider = provider(&world, port).await;
-        let begun = Instant::now();
-        let metadata = loop {
-            let waited = begun.elapsed();
-            assert!(waited < Duration::from_secs(60), "the provider is silent");
+        let answer = until("the provider", Duration::from_secs(60), async || {
             let ended = provider.try_wait().expect("a child");
             assert!(ended.is_none(), "the provider has ended");
             let found = format!("{issuer}/.well-known/openid-configuration");
-            match world.http.get(found).send().await {
-                Ok(answer) => break answer.json().await.expect("JSON"),
-                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
-            }
-        };
+            world.http.get(found).send().await.ok()
+        })
+        .await;
+        let metadata = answer.json().await.expect("JSON");
         Self {
             world,
             issuer,
@@ -268,15 +265,12 @@ impl Trusting {
 
     /// What the API says to a token, once it has the provider's keys.
     async fn call(&self, token: &Value) -> (u16, Value) {
-        let begun = Instant::now();
-        loop {
+        until("the provider's keys", Duration::from_secs(20), async || {
             let request = self.world.http.get(self.world.url("/api/v1/whoami"));
             let request = request.bearer_auth(token.as_str().expect("a token"));
             let (status, body) = answer(request.send().await.expect("answer")).await;
-            if status != 503 || begun.elapsed() > Duration::from_secs(20) {
-                return (status, body);
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+            (status != 503).then_some((status, body))
+        })
+        .await
     }
 }

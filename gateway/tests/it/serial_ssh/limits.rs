@@ -2,6 +2,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use gpuaas_dev::until::until;
 use russh::client::{self, AuthResult, Handle};
 use russh::keys::{PrivateKeyWithHashAlg, PublicKey, PublicKeyOrCertificate};
 use russh::{ChannelMsg, MethodKind};
@@ -284,13 +285,10 @@ async fn p12_a_reader_that_takes_nothing_holds_the_service_up_and_ends_with_its_
     let channel = session.channel_open_session().await.expect("a session");
     world.record.print(&[b'x'; 16 << 20]);
     channel.request_shell(true).await.expect("asked");
-    let held_up = async {
-        while !world.record.held_up() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    let held_up = tokio::time::timeout(TIMEOUT, held_up).await;
-    assert!(held_up.is_ok(), "the service was never held up");
+    until("a service that is held up", TIMEOUT, async || {
+        world.record.held_up().then_some(())
+    })
+    .await;
     let target = format!("/api/v1/ssh-keys/{id}");
     let (status, _) = world
         .send(

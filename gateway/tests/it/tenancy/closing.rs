@@ -1,5 +1,5 @@
 //! How many projects an organisation has; and that nothing begins in a project between the last look at it and its end.
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpuaas_dev::until::until;
 use reqwest::{Method, Response};
@@ -185,11 +185,12 @@ async fn a_closing_whose_client_goes_away_leaves_the_project_open() {
     let (status, body) = again().await;
     assert_eq!((status, reason(&body)), (503, "PROJECT_CLOSING"), "{body}");
     closing.abort();
-    let started = Instant::now();
-    while rows(&world).await.1 > 0 {
-        assert!(started.elapsed() < Duration::from_secs(20), "still closing");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until(
+        "the end of the closing",
+        Duration::from_secs(20),
+        async || (rows(&world).await.1 == 0).then_some(()),
+    )
+    .await;
     let (status, body) = again().await;
     assert_eq!(status, 200, "{body}");
     world.record.release.notify_one();

@@ -15,7 +15,7 @@ use tonic::{Code, Request, Response, Status};
 use uuid::Uuid;
 
 use super::errors::worth_repeating;
-use super::tenants::{self, Doing};
+use super::operator_actions::{self, Doing};
 use super::{certificates, comparison, comparison_correction, force_release, partition_repair};
 use crate::convert;
 use crate::reconcile;
@@ -177,7 +177,7 @@ impl AllocationAdminService for AdminApi {
         request: Request<pb::ListAllAllocationsRequest>,
     ) -> Result<Response<pb::ListAllAllocationsResponse>, Status> {
         Ok(Response::new(
-            tenants::list_all(&self.deps, request.get_ref()).await?,
+            operator_actions::list_all(&self.deps, request.get_ref()).await?,
         ))
     }
 
@@ -188,9 +188,11 @@ impl AllocationAdminService for AdminApi {
         let caller = Caller::of(&request)?;
         let request = request.into_inner();
         let of = (request.allocation_id.as_str(), request.reason.as_str());
-        let mut stopped = tenants::operate(&self.deps, &caller, &request, of, Doing::Stop).await;
+        let mut stopped =
+            operator_actions::operate(&self.deps, &caller, &request, of, Doing::Stop).await;
         if stopped.as_ref().is_err_and(worth_repeating) {
-            stopped = tenants::operate(&self.deps, &caller, &request, of, Doing::Stop).await;
+            stopped =
+                operator_actions::operate(&self.deps, &caller, &request, of, Doing::Stop).await;
         }
         Ok(Response::new(stopped?))
     }
@@ -203,9 +205,10 @@ impl AllocationAdminService for AdminApi {
         let request = request.into_inner();
         let of = (request.allocation_id.as_str(), request.reason.as_str());
         let mut released =
-            tenants::operate(&self.deps, &caller, &request, of, Doing::Release).await;
+            operator_actions::operate(&self.deps, &caller, &request, of, Doing::Release).await;
         if released.as_ref().is_err_and(worth_repeating) {
-            released = tenants::operate(&self.deps, &caller, &request, of, Doing::Release).await;
+            released =
+                operator_actions::operate(&self.deps, &caller, &request, of, Doing::Release).await;
         }
         Ok(Response::new(released?))
     }

@@ -30,7 +30,15 @@ static CATALOG: Catalog = Catalog {
         ),
         Field::new(
             "repair",
-            Kind::OneOf(&["unspecified", "adopt", "finish", "undo", "report", "slot"]),
+            Kind::OneOf(&[
+                "unspecified",
+                "adopt",
+                "finish",
+                "undo",
+                "report",
+                "slot",
+                "partition",
+            ]),
             "listed.repair",
         ),
         Field::new("allocation_id", Kind::Id, "listed.allocation_id"),

@@ -15,10 +15,10 @@ mod force_release;
 mod ingress;
 mod metrics;
 mod network;
+mod operator_actions;
 mod partition_repair;
 mod power;
 mod rescue;
-mod tenants;
 mod update;
 
 pub use access::AccessApi;

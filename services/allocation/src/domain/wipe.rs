@@ -68,10 +68,10 @@ pub fn judge<'a>(
             expected.generation
         ));
     }
-    if proof.method != expected.policy {
+    if proof.policy != expected.policy {
         return Err(format!(
-            "wiped by {:?}, the policy is {:?}",
-            proof.method, expected.policy
+            "wiped by the policy {:?}, that of the slot is {:?}",
+            proof.policy, expected.policy
         ));
     }
     if proof.disk_identity != expected.disk_identity {
@@ -261,7 +261,7 @@ mod tests {
                 slot_generation: 3,
                 workflow_epoch: 9,
             }),
-            method: "blkdiscard".into(),
+            policy: "blkdiscard".into(),
             disk_identity: "lab-disk:1".into(),
             disk_bytes: 1024,
             verified_bytes: 1024,
@@ -308,7 +308,7 @@ mod tests {
             };
             let judged = |erase_method: &str| {
                 let proof = WipeEvidence {
-                    method: policy.into(),
+                    policy: policy.into(),
                     erase_method: erase_method.into(),
                     ..proof()
                 };
@@ -437,9 +437,9 @@ mod tests {
                 }],
             ),
             (
-                "another method",
+                "another policy",
                 vec![WipeEvidence {
-                    method: "nvme_format".into(),
+                    policy: "nvme_format".into(),
                     ..proof()
                 }],
             ),

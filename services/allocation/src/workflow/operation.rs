@@ -368,7 +368,7 @@ pub fn output(operation: &HostOperation) -> Value {
 pub fn evidence(proof: &WipeEvidence) -> Value {
     let token = proof.token.unwrap_or_default();
     json!({
-        "slot_id": proof.slot_id, "method": proof.method, "erase_method": proof.erase_method, "disk_identity": proof.disk_identity,
+        "slot_id": proof.slot_id, "policy": proof.policy, "erase_method": proof.erase_method, "disk_identity": proof.disk_identity,
         "disk_bytes": proof.disk_bytes, "verified_bytes": proof.verified_bytes, "no_signatures": proof.no_signatures,
         "token": [token.cell_epoch, token.slot_generation, token.workflow_epoch],
         "wipe_time": proof.wipe_time.map(|t| t.seconds), "verify_time": proof.verify_time.map(|t| t.seconds),

@@ -42,7 +42,7 @@ pub fn proven(
         }
         // what was done; an agent of before it told of that did what the policy names
         let method = match proof.erase_method.as_str() {
-            "" => &proof.method,
+            "" => &proof.policy,
             done => done,
         };
         Ok(json!({

@@ -2,6 +2,7 @@
 use std::time::Duration;
 
 use gpuaas_common::time::proto_time;
+use gpuaas_dev::until::until_ok;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff::{SignedDuration, Timestamp};
@@ -234,11 +235,11 @@ impl Platform {
                 && gpus == Some(requests)
                 && oldest.is_some_and(|seconds| (seconds > 0.0) == (requests > 0.0))
         };
-        let deadline = std::time::Instant::now() + TIMEOUT;
-        while !fits(reported()) {
-            assert!(std::time::Instant::now() < deadline, "{:?}", reported());
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        until_ok("the metrics of the queue", TIMEOUT, async || {
+            let now = reported();
+            fits(now).then_some(()).ok_or_else(|| format!("{now:?}"))
+        })
+        .await;
     }
 
     fn ends(&self, outcome: &str) -> Option<f64> {

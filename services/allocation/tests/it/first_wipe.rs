@@ -1,9 +1,12 @@
 //! an approved slot is wiped before anybody gets it, whatever its disk looked like.
 
+use std::time::Duration;
+
 use gpuaas_common::id::IdGen;
+use gpuaas_dev::until::until_ok;
 use gpuaas_placement::approval::{self, Definition, Inspection};
 use gpuaas_placement::model::{Attribution, Health, Slot, SlotStatus};
-use gpuaas_placement::operators;
+use gpuaas_placement::node_placement;
 use gpuaas_placement::repair::{self, Origin};
 use gpuaas_placement::slots;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
@@ -105,16 +108,17 @@ async fn a_132_p2_a_raw_disk_full_of_bytes_is_wiped_before_its_slot_is_available
         slot_id: world.slot_ids[0].to_string(),
     };
     let mut admins = platform.admins.clone();
-    let reported = loop {
+    let reported = until_ok("the wipe's progress", Duration::from_secs(30), async || {
         let reported = admins
             .get_slot_repair(platform.admin(get.clone(), None))
             .await;
         let reported = reported.expect("the wipe").into_inner();
-        if reported.detail.ends_with("%)") {
-            break reported;
+        match reported.detail.ends_with("%)") {
+            true => Ok(reported),
+            false => Err(reported.detail),
         }
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    };
+    })
+    .await;
     assert_eq!(
         (reported.state.as_str(), reported.slot_status()),
         (
@@ -226,7 +230,7 @@ async fn a_132_p2_a_slot_that_was_never_wiped_is_wiped_when_it_is_enabled() {
     assert!(refused.contains("never wiped"), "{refused}");
 
     let mut tx = world.scheduler.begin().await.expect("a transaction");
-    let slot = operators::set_slot_admin_state(
+    let slot = node_placement::set_slot_admin_state(
         &mut tx,
         world.node_id,
         slot_id,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use gpuaas_allocation::reconcile;
 use gpuaas_common::Error;
 use gpuaas_common::client::GrpcChannel;
+use gpuaas_dev::until::until;
 use gpuaas_proto::gpuaas::agent::v1 as host;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::allocation::v1::IngressMappingState as State;
@@ -160,17 +161,11 @@ impl<'a> Ingress<'a> {
         what: &str,
         so: impl Fn(&[pb::IngressMapping]) -> bool,
     ) -> Vec<pb::IngressMapping> {
-        let wait = async {
-            loop {
-                let listed = self.list(id).await;
-                if so(&listed) {
-                    return listed;
-                }
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        let found = tokio::time::timeout(TIMEOUT, wait).await;
-        found.unwrap_or_else(|_| panic!("never {what}"))
+        until(what, TIMEOUT, async || {
+            let listed = self.list(id).await;
+            so(&listed).then_some(listed)
+        })
+        .await
     }
 
     async fn until_active(&self, id: Uuid) -> Vec<pb::IngressMapping> {

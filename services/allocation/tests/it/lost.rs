@@ -368,7 +368,7 @@ async fn b_28_c_12_p3_a_forced_release_ends_claim_and_billing_at_the_last_proof_
         .expect_err("over");
     assert_eq!(refused.reason(), ErrorReason::StateConflict);
     // nothing but a wipe makes the slot available
-    let enabled = gpuaas_placement::operators::set_slot_admin_state(
+    let enabled = gpuaas_placement::node_placement::set_slot_admin_state(
         &mut world.scheduler.acquire().await.expect("a connection"),
         world.node_id,
         slot.id,

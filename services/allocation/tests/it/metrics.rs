@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use gpuaas_agent::telemetry::GUEST_COMMAND;
 use gpuaas_common::Error;
+use gpuaas_dev::until::until;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::common::v1::{GuestMetricsState, MetricSeries, VmMetric};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -47,16 +48,11 @@ impl Platform {
         id: Uuid,
         holds: impl Fn(&pb::AllocationMetrics) -> bool,
     ) -> pb::AllocationMetrics {
-        let wait = async {
-            loop {
-                let metrics = self.metrics(id).await.expect("metrics");
-                if holds(&metrics) {
-                    return metrics;
-                }
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        tokio::time::timeout(TIMEOUT, wait).await.expect("metrics")
+        until("the metrics", TIMEOUT, async || {
+            let metrics = self.metrics(id).await.expect("metrics");
+            holds(&metrics).then_some(metrics)
+        })
+        .await
     }
 
     /// A platform whose host measures its VMs, with an active allocation. The guest answers with this.

@@ -2,6 +2,7 @@
 use std::time::Duration;
 
 use gpuaas_common::Error;
+use gpuaas_dev::until::until;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tonic::Code;
@@ -31,17 +32,11 @@ impl Platform {
 
     /// Waits until the host has found what there is, and returns the rows.
     async fn rows_of_partitions(&self, count: usize) -> Vec<pb::NodeDifference> {
-        let found = async {
-            loop {
-                let rows = self.differences().await;
-                if rows.len() == count {
-                    return rows;
-                }
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        };
-        let found = tokio::time::timeout(Duration::from_secs(30), found).await;
-        found.unwrap_or_else(|_| panic!("never {count} rows"))
+        until("the rows", Duration::from_secs(30), async || {
+            let rows = self.differences().await;
+            (rows.len() == count).then_some(rows)
+        })
+        .await
     }
 }
 
@@ -85,6 +80,15 @@ async fn d_82_a_partition_of_nobody_is_a_row_and_deactivated_by_its_repair_and_a
         )
     );
     assert_eq!(row.repair(), pb::ComparisonRepair::Partition);
+    let by_repair = pb::CompareNodeRequest {
+        node_id: platform.world.node_id.to_string(),
+        filter: "repair = partition".into(),
+        ..pb::CompareNodeRequest::default()
+    };
+    let request = platform.admin(by_repair, None);
+    let selected = platform.admins.clone().compare_node(request).await;
+    let selected = selected.expect("selected").into_inner();
+    assert_eq!((selected.rows.len(), selected.differences.len()), (0, 1));
 
     let fine = platform.repair_of_partition(14);
     let user = platform.user(fine.clone(), Some("k"));

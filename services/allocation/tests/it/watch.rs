@@ -1,9 +1,10 @@
 //! Watching: the first state, every change, and going on after a loss. There is no Redis here: what wakes the streams
 //! is the poll alone (P8).
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpuaas_common::Error;
+use gpuaas_dev::until::{until, until_ok};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::allocation::v1::watch_allocation_response::Event as One;
 use gpuaas_proto::gpuaas::allocation::v1::watch_allocations_response::Event as All;
@@ -432,8 +433,7 @@ async fn p8_a_stream_outlives_a_connection_lost_while_it_reads_the_first_state()
         .await
         .expect("locked");
     let mut stream = platform.watch_all(after("")).await.expect("opened");
-    let deadline = Instant::now() + TIMEOUT;
-    loop {
+    until("a reader of the first state", TIMEOUT, async || {
         // the statement that reads a page of the project's allocations, and no other
         let ended: i64 = sqlx::query_scalar(
             "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
@@ -444,12 +444,9 @@ async fn p8_a_stream_outlives_a_connection_lost_while_it_reads_the_first_state()
         .fetch_one(&mut watcher)
         .await
         .expect("backends");
-        if ended > 0 {
-            break;
-        }
-        assert!(Instant::now() < deadline, "nobody reads the first state");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+        (ended > 0).then_some(())
+    })
+    .await;
     lock.rollback().await.expect("unlocked");
     until_told(&mut stream, "web", pb::AllocationState::Active).await;
 }
@@ -474,20 +471,18 @@ async fn p8_streams_that_wait_for_the_database_leave_connections_to_requests() {
     for _ in 0..40 {
         streams.push(platform.watch_one(&created.id, "").await.expect("opened"));
     }
-    let deadline = Instant::now() + TIMEOUT;
-    loop {
+    until_ok("streams that wait", TIMEOUT, async || {
         let waiting: i64 = sqlx::query_scalar(
             "SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted AND relation = 'placement.timeline'::regclass",
         )
         .fetch_one(&mut *lock)
         .await
         .expect("locks");
-        if waiting >= 4 {
-            break;
-        }
-        assert!(Instant::now() < deadline, "{waiting} streams read");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+        (waiting >= 4)
+            .then_some(())
+            .ok_or_else(|| format!("{waiting} streams read"))
+    })
+    .await;
     for _ in 0..16 {
         let request = pb::GetAllocationRequest {
             allocation_id: created.id.clone(),

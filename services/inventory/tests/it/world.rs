@@ -1,6 +1,6 @@
 //! One inventory with its database, its ledger and an authority, and clients that call it as the gateway does.
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpuaas_common::client::{GrpcChannel, Peers};
 use gpuaas_common::config::{
@@ -366,11 +366,10 @@ pub(crate) fn database(db: &TestDb, role: &str) -> DatabaseSettings {
 
 /// Waits until something holds, at most 20 s.
 pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !holds().await {
-        assert!(Instant::now() < deadline, "never: {what}");
-        tokio::time::sleep(Duration::from_millis(25)).await;
-    }
+    gpuaas_dev::until::until(what, Duration::from_secs(20), async || {
+        holds().await.then_some(())
+    })
+    .await;
 }
 
 /// The error of a refused call.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 use super::PackingStrategy;
-use super::compiled::{CompiledNode, Cost};
+use super::compiled_node::{CompiledNode, Cost};
 use crate::model::SlotClass;
 
 /// Nodes of equal cost that are shortlisted.

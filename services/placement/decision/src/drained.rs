@@ -3,7 +3,7 @@ use std::cmp::Reverse;
 
 use uuid::Uuid;
 
-use super::compiled::CompiledNode;
+use super::compiled_node::CompiledNode;
 use super::{Fleet, Request, Rules};
 use crate::model::SlotClass;
 

@@ -4,7 +4,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use super::Rules;
-use super::compiled::CompiledNode;
+use super::compiled_node::CompiledNode;
 
 /// Results for the nodes of one fleet, while it does not change.
 pub(super) struct EquivalenceClasses<'a, T> {

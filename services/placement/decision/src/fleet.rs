@@ -2,7 +2,7 @@
 use uuid::Uuid;
 
 use super::capacity_index::CapacityIndex;
-use super::compiled::{CompiledNode, LACKS_IMAGE, NOT_OWN, Shared};
+use super::compiled_node::{CompiledNode, LACKS_IMAGE, NOT_OWN, Shared};
 use super::equivalence::EquivalenceClasses;
 use super::unschedulable::{NodeReasons, ReasonCounts, none_offered};
 use super::{CandidateNode, Choice, Request, Rules};

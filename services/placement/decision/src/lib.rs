@@ -20,7 +20,7 @@
 //! report; without one only a single GPU or all of them is legal.
 mod baremetal;
 mod capacity_index;
-mod compiled;
+mod compiled_node;
 mod defragmentation;
 mod drained;
 mod equivalence;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::compiled::CompiledNode;
+use super::compiled_node::CompiledNode;
 use super::{Choice, Fleet, GpuCount, PackingStrategy, Ranking, Request, Rules};
 use crate::UnschedulableReason;
 

@@ -9,7 +9,7 @@ use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::provision::{self, HostState};
 use gpuaas_placement::repair::{self, Origin};
 use gpuaas_placement::reserve::{self, Policy, Request};
-use gpuaas_placement::{Error, Result, claims, force_release, operators, release};
+use gpuaas_placement::{Error, Result, claims, force_release, node_placement, release};
 use gpuaas_placement_testing as testing;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff_sqlx::ToSqlx as _;
@@ -453,7 +453,7 @@ async fn p2_a_slot_is_not_enabled_while_a_failed_bare_metal_node_is_held() {
     let set = async |disabled| {
         let mut tx = world.scheduler.begin().await.expect("begin");
         let by = Attribution::of("user:test", "by the test");
-        let set = operators::set_slot_admin_state(&mut tx, node, slot, disabled, by).await?;
+        let set = node_placement::set_slot_admin_state(&mut tx, node, slot, disabled, by).await?;
         tx.commit().await.expect("commit");
         Ok::<_, Error>(set)
     };
@@ -490,7 +490,7 @@ async fn p2_a_slot_disabled_or_approved_under_a_bare_metal_node_is_not_allocated
     let slot = world.slots(node).await[0].id;
     let disable = async |disabled| {
         let mut tx = world.scheduler.begin().await.expect("begin");
-        operators::set_slot_admin_state(
+        node_placement::set_slot_admin_state(
             &mut tx,
             node,
             slot,

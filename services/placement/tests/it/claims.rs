@@ -1,8 +1,8 @@
 //! Claims, and nothing else, say what is held of a node; and bare-metal nodes are asked for as before there were slices.
 use gpuaas_placement::model::Attribution;
 use gpuaas_placement::model::{Scope, Shape};
+use gpuaas_placement::node_placement::{self, Intent};
 use gpuaas_placement::nodes::{self, NodeSpec};
-use gpuaas_placement::operators::{self, Intent};
 use gpuaas_placement::reserve::Request;
 use gpuaas_placement::{Error, audit, claims, release};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -61,7 +61,7 @@ async fn misplace(world: &World, allocation_id: Uuid, node_id: Uuid) {
 /// Live claims on a node, and whether it is empty once it is to be drained.
 async fn drains(world: &World, node_id: Uuid) -> (i64, bool) {
     let mut tx = world.scheduler.begin().await.expect("begin");
-    let (node, _) = operators::set_intent(
+    let (node, _) = node_placement::set_intent(
         &mut tx,
         node_id,
         Intent::Draining,
@@ -83,7 +83,7 @@ async fn may_be_baremetal(world: &World, spec: &NodeSpec) -> bool {
     let mut tx = world.scheduler.begin().await.expect("begin");
     // out of service: what is held alone decides
     let word = Attribution::of("user:test", "another mode");
-    let _ = operators::set_intent(&mut tx, spec.id, Intent::Cordoned, word)
+    let _ = node_placement::set_intent(&mut tx, spec.id, Intent::Cordoned, word)
         .await
         .expect("cordoned");
     let outcome = nodes::put(&mut tx, &wanted).await;

@@ -4,7 +4,7 @@ use gpuaas_placement::audit;
 use gpuaas_placement::drift::{self, Noted};
 use gpuaas_placement::model::Attribution;
 use gpuaas_placement::model::{Health, Slot, SlotClass, SlotStatus};
-use gpuaas_placement::{Error, Scope, claims, operators, provision, release, repair};
+use gpuaas_placement::{Error, Scope, claims, node_placement, provision, release, repair};
 use gpuaas_placement_testing as testing;
 use gpuaas_proto::gpuaas::agent::v1::{HostAddress, HostDevices, HostDisk, HostFunction};
 use uuid::Uuid;
@@ -308,7 +308,7 @@ async fn d_80_a_free_slot_whose_device_another_driver_took_is_repaired() {
     // one that an operator took out stays out
     let mut tx = world.scheduler.begin().await.expect("begin");
     let by = Attribution::of("user:test", "");
-    operators::set_slot_admin_state(&mut tx, node, slot.id, true, by)
+    node_placement::set_slot_admin_state(&mut tx, node, slot.id, true, by)
         .await
         .expect("disabled");
     tx.commit().await.expect("commit");
@@ -552,7 +552,7 @@ async fn a_slot_that_its_operator_disabled_is_not_enabled_with_a_disk_in_doubt()
     let slot = world.slots(node).await[0].clone();
     let set = async |disabled| {
         let mut tx = world.scheduler.begin().await.expect("begin");
-        let slot = operators::set_slot_admin_state(
+        let slot = node_placement::set_slot_admin_state(
             &mut tx,
             node,
             slot.id,

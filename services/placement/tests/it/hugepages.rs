@@ -1,7 +1,7 @@
 //! Hugepages between two reports of a host: what VMs are still to take is not allocated again.
 use gpuaas_placement::capacity::Capacity;
+use gpuaas_placement::node_placement::Intent;
 use gpuaas_placement::nodes::NodeSpec;
-use gpuaas_placement::operators::Intent;
 use gpuaas_placement::reservations::{self, ReservationSpec};
 use gpuaas_placement::reserve::{Key, Request};
 use gpuaas_placement::{Error, Result, availability};

@@ -2,8 +2,8 @@
 use gpuaas_placement::approval::{self, Definition, Inspection};
 use gpuaas_placement::model::Attribution;
 use gpuaas_placement::model::{Health, Price, SlotClass, SlotStatus};
+use gpuaas_placement::node_placement;
 use gpuaas_placement::nodes::{self, Node, NodeSpec};
-use gpuaas_placement::operators;
 use gpuaas_placement::repair::Origin;
 use gpuaas_placement::slots;
 use gpuaas_placement::{Error, catalog, provision, release};
@@ -146,7 +146,7 @@ async fn new_instance_distrusts_every_slot() {
         (SlotStatus::Disabled, 1, Some(0))
     );
     let mut tx = world.scheduler.begin().await.expect("begin");
-    let slot = operators::set_slot_admin_state(
+    let slot = node_placement::set_slot_admin_state(
         &mut tx,
         spec.id,
         free.id,

@@ -27,7 +27,7 @@ mod many_slots;
 mod marks;
 mod model;
 mod node_lifecycle;
-mod operators;
+mod node_placement;
 mod plan_examples;
 mod plans;
 mod plans_refused;

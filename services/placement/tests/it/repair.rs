@@ -1,7 +1,8 @@
 //! The only way out of `cleanup_blocked` (CON-25), and the operator's intent.
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_placement::model::Attribution;
 use gpuaas_placement::model::{EvidenceKind, Health, Scope, SlotEvidence, SlotStatus};
-use gpuaas_placement::{Error, Outcome, operators, release, repair};
+use gpuaas_placement::{Error, Outcome, node_placement, release, repair, wipes};
 use uuid::Uuid;
 
 use crate::world::{World, wiped};
@@ -74,6 +75,50 @@ async fn a_138_repair_with_fresh_proof_brings_the_slot_back() {
     );
     assert_eq!(slot.clean_generation, Some(2));
     world.reserved(1).await;
+}
+
+/// The evidence names the method, which may be stronger than the policy.
+#[tokio::test]
+async fn d_75_a_wipe_is_listed_with_its_policy_and_its_method() {
+    let (world, node, slot) = blocked().await;
+    let mut tx = world.allocation.begin().await.expect("begin");
+    let _ = repair::begin(&mut tx, node, slot, "", "req")
+        .await
+        .expect("begin repair");
+    tx.commit().await.expect("commit");
+    let fence = world.take(slot).await;
+    let mut tx = world.allocation.begin().await.expect("begin");
+    let proof = SlotEvidence {
+        method: "sanitize_crypto_erase".into(),
+        detail: serde_json::json!({ "policy": "nvme_format", "erase_method": "sanitize_crypto_erase" }),
+        ..wiped(slot, 2)
+    };
+    let _ = repair::complete(&mut tx, fence, slot, &proof)
+        .await
+        .expect("complete");
+    let by = |filter: &str| Selection::parse(&wipes::CATALOG, filter, "").expect("a filter");
+    for (filter, expected) in [
+        (
+            "policy = nvme_format",
+            Some(("nvme_format", "sanitize_crypto_erase")),
+        ),
+        ("policy = sanitize_crypto_erase", None),
+    ] {
+        let wanted = Wanted {
+            page_token: "",
+            size: 10,
+        };
+        let listed = wipes::of_slot(&mut tx, slot, &by(filter), wanted).await;
+        let (listed, _) = listed.expect("wipes");
+        let found = listed
+            .iter()
+            .map(|one| (one.policy.as_str(), one.erase_method.as_str()));
+        assert_eq!(
+            found.collect::<Vec<_>>(),
+            Vec::from_iter(expected),
+            "{filter}"
+        );
+    }
 }
 
 #[tokio::test]
@@ -193,7 +238,7 @@ async fn a_116_disable_follows_at_once_or_after_the_cleanup() {
     let rows = world.slots(node).await;
     let set = async |slot: Uuid, disabled: bool| {
         let mut tx = world.scheduler.begin().await.expect("begin");
-        let slot = operators::set_slot_admin_state(
+        let slot = node_placement::set_slot_admin_state(
             &mut tx,
             node,
             slot,

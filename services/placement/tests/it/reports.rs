@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use gpuaas_placement::decision::PackingStrategy;
 use gpuaas_placement::model::Attribution;
 use gpuaas_placement::model::{Scope, SlotClass, SlotStatus};
+use gpuaas_placement::node_placement::{self, Intent};
 use gpuaas_placement::nodes::NodeSpec;
-use gpuaas_placement::operators::{self, Intent};
 use gpuaas_placement::reports::{self, DefragmentationSpec, Outcome, Plan};
 use gpuaas_placement::reserve::{self, Constraints, Policy, Request};
 use gpuaas_placement::{Error, Result, catalog, provision, release};
@@ -61,7 +61,7 @@ pub async fn end_release(world: &World, id: Uuid) {
 
 pub async fn intend(world: &World, node: Uuid, intent: Intent) {
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let _ = operators::set_intent(
+    let _ = node_placement::set_intent(
         &mut conn,
         node,
         intent,

@@ -1,7 +1,7 @@
 //! Old events go, in order and without a gap; young ones, ones without a position and the last one stay.
 use gpuaas_common::idempotency;
 use gpuaas_placement::model::Scope;
-use gpuaas_placement::{events, operators, release, sequencer, sweep};
+use gpuaas_placement::{events, node_placement, release, sequencer, sweep};
 
 use crate::world::World;
 
@@ -210,7 +210,7 @@ async fn histories_past_their_retention_go_and_the_latest_of_each_stays() {
     let set = async |disabled| {
         let mut tx = world.scheduler.begin().await.expect("begin");
         let word = gpuaas_placement::model::Attribution::of("user:root", "tried");
-        operators::set_slot_admin_state(&mut tx, node, slot, disabled, word)
+        node_placement::set_slot_admin_state(&mut tx, node, slot, disabled, word)
             .await
             .expect("set");
         tx.commit().await.expect("commit");

@@ -2,7 +2,7 @@
 use std::collections::BTreeMap;
 
 use gpuaas_placement::decision::PackingStrategy;
-use gpuaas_placement::operators::Intent;
+use gpuaas_placement::node_placement::Intent;
 use gpuaas_placement::reports;
 use gpuaas_placement::reserve::{Constraints, Request};
 use uuid::Uuid;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::reserving::{self, Reserved};
 use gpuaas_common::id::IdGen;
 use gpuaas_dev::postgres::TestDb;
+use gpuaas_dev::until::until;
 use gpuaas_placement::approval::{self, Definition, Inspection};
 use gpuaas_placement::capacity::{Capacity, Ledger};
 use gpuaas_placement::catalog::{self, Sku};
@@ -297,22 +298,18 @@ impl World {
     async fn until_waiting(&self, statement: &str, sessions: i64) {
         // only a superuser sees what sessions of other roles wait for
         let watcher = self.db.pool("postgres").await;
-        let deadline = std::time::Instant::now() + Duration::from_secs(10);
         let waiting = "SELECT count(*) FROM pg_stat_activity
                         WHERE wait_event_type = 'Lock' AND datname = current_database() AND query LIKE $1";
-        while sqlx::query_scalar::<_, i64>(waiting)
-            .bind(statement)
-            .fetch_one(&watcher)
-            .await
-            .expect("sessions")
-            < sessions
-        {
-            assert!(
-                std::time::Instant::now() < deadline,
-                "fewer than {sessions} wait for a lock"
-            );
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        until(
+            "sessions that wait for a lock",
+            Duration::from_secs(10),
+            async || {
+                let found = sqlx::query_scalar::<_, i64>(waiting).bind(statement);
+                let found = found.fetch_one(&watcher).await.expect("sessions");
+                (found >= sessions).then_some(())
+            },
+        )
+        .await;
     }
 
     /// Runs SQL past every guard and key, as nobody should.

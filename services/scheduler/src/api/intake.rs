@@ -6,7 +6,7 @@ use gpuaas_common::{Error, Result, audit, id, trace};
 use gpuaas_placement::model::Attribution;
 use gpuaas_placement::repair::Origin;
 use gpuaas_placement::{
-    agent_starts, approval, catalog, claims, drift, nodes, operators, outbox, slots, workflows,
+    agent_starts, approval, catalog, claims, drift, node_placement, nodes, outbox, slots, workflows,
 };
 use gpuaas_proto::gpuaas::agent::v1::HostDevices;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::{
@@ -149,7 +149,7 @@ impl Api {
             .iter()
             .map(|definition| definition.slot_index)
             .collect();
-        operators::lock(&mut tx, node_id).await?;
+        node_placement::lock(&mut tx, node_id).await?;
         let before = listed(&mut tx, node_id).await?;
         let rows = approval::approve(
             &mut tx,
@@ -205,8 +205,9 @@ impl Api {
         slots::expect(&mut tx, node_id, slot_id, &request.etag).await?;
         let before = convert::slot(slots::get(&mut tx, node_id, slot_id).await?);
         let by = Attribution::of(&request.principal, &request.reason);
-        let slot = operators::set_slot_admin_state(&mut tx, node_id, slot_id, request.disabled, by)
-            .await?;
+        let slot =
+            node_placement::set_slot_admin_state(&mut tx, node_id, slot_id, request.disabled, by)
+                .await?;
         let slot = convert::slot(slot);
         let detail = json!({ "node_id": node_id, "reason": request.reason });
         let entry = audit::Entry {

@@ -3,7 +3,7 @@ use gpuaas_common::idempotency::{self, Lookup};
 use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::{Error, Result, audit, id};
 use gpuaas_placement::model::Attribution;
-use gpuaas_placement::{lifecycle, operators, outbox, slots};
+use gpuaas_placement::{lifecycle, node_placement, outbox, slots};
 use gpuaas_proto::gpuaas::internal::scheduler::v1::{
     LedgerNode, LedgerSlot, ListNodeHistoryRequest, ListNodeHistoryResponse,
     ListSlotHistoryRequest, ListSlotHistoryResponse, NodeHistoryEntry, RetireNodeRequest,
@@ -67,13 +67,14 @@ impl Api {
         let mut tx = self.pool.begin().await?;
         let taken = idempotency::take(&mut tx, scope, &hash, &request.node_id).await?;
         if taken != Lookup::Fresh {
-            let node = operators::get(&mut tx, node_id).await?;
+            let node = node_placement::get(&mut tx, node_id).await?;
             return Ok(convert::node_with_admin_state(node, None));
         }
-        operators::lock(&mut tx, node_id).await?;
-        let before = convert::node_with_admin_state(operators::get(&mut tx, node_id).await?, None);
+        node_placement::lock(&mut tx, node_id).await?;
+        let before =
+            convert::node_with_admin_state(node_placement::get(&mut tx, node_id).await?, None);
         let by = Attribution::of(&request.principal, &request.reason);
-        let (node, _) = operators::retire(&mut tx, node_id, by, request.never_used).await?;
+        let (node, _) = node_placement::retire(&mut tx, node_id, by, request.never_used).await?;
         let node = convert::node_with_admin_state(node, None);
         let detail = json!({ "reason": request.reason });
         let entry = audit::Entry {

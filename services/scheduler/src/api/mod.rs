@@ -12,13 +12,11 @@ mod parse;
 mod parse_sku;
 mod placement;
 mod public;
-mod queue;
+pub mod queue;
 mod quotas;
 mod reports;
 mod reservations;
 mod suspensions;
-
-pub use queue::QUEUED;
 
 use gpuaas_common::id::IdGen;
 use gpuaas_common::wake::Wake;

@@ -5,7 +5,7 @@ use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::{Error, Result, audit, id, page};
 use gpuaas_placement::model::Attribution;
 use gpuaas_placement::node_health::{self, Severity};
-use gpuaas_placement::{operators, outbox};
+use gpuaas_placement::{node_placement, outbox};
 use gpuaas_proto::gpuaas::scheduler::v1::node_health_service_server::NodeHealthService;
 use gpuaas_proto::gpuaas::scheduler::v1::{
     AddBreakFixActionRequest, BreakFix, BreakFixAction, CloseBreakFixRequest, FindingSeverity,
@@ -175,7 +175,7 @@ impl Api {
         if let Some(id) = call.earlier(&mut tx, id).await? {
             return shown(&mut tx, call.node_id, id).await;
         }
-        operators::lock(&mut tx, call.node_id).await?;
+        node_placement::lock(&mut tx, call.node_id).await?;
         let before = shown(&mut tx, call.node_id, id).await?;
         node_health::act(&mut tx, call.node_id, id, call.attribution(&request.action)).await?;
         let record = shown(&mut tx, call.node_id, id).await?;
@@ -194,7 +194,7 @@ impl Api {
         if let Some(id) = call.earlier(&mut tx, id).await? {
             return shown(&mut tx, call.node_id, id).await;
         }
-        operators::lock(&mut tx, call.node_id).await?;
+        node_placement::lock(&mut tx, call.node_id).await?;
         let before = shown(&mut tx, call.node_id, id).await?;
         node_health::close(
             &mut tx,
@@ -286,7 +286,7 @@ impl Api {
         };
         let mut tx = self.pool.begin().await?;
         // before its key: which finding it is about is known under the lock alone
-        operators::lock(&mut tx, call.node_id).await?;
+        node_placement::lock(&mut tx, call.node_id).await?;
         let before = node_health::reported(&mut tx, &report).await?;
         let new = self.ids.next();
         let about = before.as_ref().map_or(new, |known| known.id);
@@ -323,7 +323,7 @@ impl Api {
             let known = node_health::finding(&mut tx, call.node_id, id).await?;
             return Ok(finding(known));
         }
-        operators::lock(&mut tx, call.node_id).await?;
+        node_placement::lock(&mut tx, call.node_id).await?;
         let before = finding(node_health::finding(&mut tx, call.node_id, id).await?);
         let by = call.attribution(&request.resolution);
         let found = finding(node_health::resolve(&mut tx, call.node_id, id, by).await?);

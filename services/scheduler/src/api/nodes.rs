@@ -4,7 +4,7 @@ use gpuaas_common::identity::Caller;
 use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::{Error, Result, audit, id, page};
 use gpuaas_placement::model::Attribution;
-use gpuaas_placement::operators::{self, Intent};
+use gpuaas_placement::node_placement::{self, Intent};
 use gpuaas_placement::{outbox, reserve};
 use gpuaas_proto::gpuaas::scheduler::v1::node_placement_service_server::NodePlacementService;
 use gpuaas_proto::gpuaas::scheduler::v1::{
@@ -36,7 +36,7 @@ impl NodePlacementService for Api {
         Caller::of(&request)?;
         let node_id = id::parse("node_id", &request.get_ref().node_id)?;
         let mut conn = self.pool.acquire().await.map_err(Error::from)?;
-        let node = operators::get(&mut conn, node_id)
+        let node = node_placement::get(&mut conn, node_id)
             .await
             .map_err(Error::from)?;
         Ok(Response::new(convert::placement(node)))
@@ -188,12 +188,12 @@ impl Api {
         let resource_id = node_id.to_string();
         let taken = idempotency::take(&mut tx, scope, &requested.hash, &resource_id).await?;
         if taken != Lookup::Fresh {
-            return Ok(convert::placement(operators::get(&mut tx, node_id).await?));
+            return Ok(convert::placement(node_placement::get(&mut tx, node_id).await?));
         }
-        operators::expect(&mut tx, node_id, requested.etag).await?;
-        let before = convert::placement(operators::get(&mut tx, node_id).await?);
+        node_placement::expect(&mut tx, node_id, requested.etag).await?;
+        let before = convert::placement(node_placement::get(&mut tx, node_id).await?);
         let by = Attribution::of(&caller.principal, requested.reason);
-        let (node, _) = operators::set_intent(&mut tx, node_id, requested.intent, by).await?;
+        let (node, _) = node_placement::set_intent(&mut tx, node_id, requested.intent, by).await?;
         let detail = json!({ "reason": requested.reason, "live_claims": node.live_claims });
         let node = convert::placement(node);
         let entry = audit::Entry {
@@ -215,7 +215,8 @@ impl Api {
         &self,
         request: &ListNodePlacementsRequest,
     ) -> Result<ListNodePlacementsResponse> {
-        let selection = Selection::parse(&operators::NODES, &request.filter, &request.order_by)?;
+        let selection =
+            Selection::parse(&node_placement::NODES, &request.filter, &request.order_by)?;
         let wanted = Wanted {
             page_token: &request.page_token,
             size: page::page_size(request.page_size)?,
@@ -224,7 +225,7 @@ impl Api {
         let region = Some(request.region_code.as_str()).filter(|code| !code.is_empty());
         let mut conn = self.pool.acquire().await?;
         let (rows, next_page_token) =
-            operators::list(&mut conn, region, &selection, wanted).await?;
+            node_placement::list(&mut conn, region, &selection, wanted).await?;
         Ok(ListNodePlacementsResponse {
             nodes: rows.into_iter().map(convert::placement).collect(),
             next_page_token,

@@ -3,7 +3,9 @@ use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::{Error, Result, id, page};
 use gpuaas_placement::model::SlotStatus;
 use gpuaas_placement::reserve::{self, Call};
-use gpuaas_placement::{catalog, claims, lifecycle, operators, outbox, repair, slots, workflows};
+use gpuaas_placement::{
+    catalog, claims, lifecycle, node_placement, outbox, repair, slots, workflows,
+};
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_server::PlacementService;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::{
     ApproveSlotsRequest, DeleteRegionRequest, DeleteRegionResponse, GetSkuRequest, LedgerNode,
@@ -229,7 +231,7 @@ impl Api {
         let mut answer = convert::slots(rows, claims::epochs(&mut conn).await?);
         answer.next_page_token = next_page_token;
         answer.left_by_tenants = left_by_tenants;
-        answer.node = match operators::get(&mut conn, node_id).await {
+        answer.node = match node_placement::get(&mut conn, node_id).await {
             Ok(node) => Some(convert::node_with_admin_state(
                 node,
                 lifecycle::latest(&mut conn, node_id).await?,

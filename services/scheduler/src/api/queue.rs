@@ -5,7 +5,7 @@ use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use gpuaas_common::time::proto_time;
 use gpuaas_common::{Error, Result, audit, etag, id, page};
 use gpuaas_placement::model::Priority;
-use gpuaas_placement::{catalog, outbox, queue};
+use gpuaas_placement::{catalog, outbox, queue, quota};
 use gpuaas_proto::gpuaas::scheduler::v1 as pb;
 use gpuaas_proto::gpuaas::scheduler::v1::queue_admin_service_server::QueueAdminService;
 use serde_json::{Value, json};
@@ -13,7 +13,6 @@ use tonic::{Request, Response, Status};
 use uuid::Uuid;
 
 use super::Api;
-use super::quotas::lock_limits;
 
 /// What a queue can be selected by.
 pub static QUEUED: Catalog = Catalog {
@@ -181,7 +180,7 @@ impl Api {
         let resource_id = project_id.to_string();
         let taken = idempotency::take(&mut tx, scope, &hash, &resource_id).await?;
         if let Lookup::Fresh = taken {
-            lock_limits(&mut tx, project_id).await?;
+            quota::lock_limits(&mut tx, project_id).await?;
             let before = answer(project_id, queue::priority::get(&mut tx, project_id).await?);
             etag::check(&request.etag, &before.etag)?;
             queue::priority::put(&mut tx, project_id, priority).await?;

@@ -148,7 +148,7 @@ impl Api {
         if let Lookup::Replay { .. } = taken {
             return Ok(());
         }
-        lock_limits(&mut tx, change.project_id).await?;
+        quota::lock_limits(&mut tx, change.project_id).await?;
         let before = self.quotas(&mut tx, change.project_id).await?;
         etag::check(change.etag, &before.etag)?;
         put(&mut tx).await?;
@@ -186,15 +186,6 @@ fn limits(mut quotas: pb::ProjectQuotas) -> pb::ProjectQuotas {
         quota.etag.clear();
     }
     quotas
-}
-
-/// Lets changes of one project's limits come one after the other, so that each knows what was there before it.
-pub(super) async fn lock_limits(conn: &mut PgConnection, project_id: Uuid) -> Result<()> {
-    sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('limits ' || $1, 0))")
-        .bind(project_id.to_string())
-        .execute(conn)
-        .await?;
-    Ok(())
 }
 
 fn number(count: i64) -> u32 {

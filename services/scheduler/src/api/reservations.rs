@@ -10,7 +10,7 @@ use gpuaas_placement::model::Scope;
 use gpuaas_placement::reservations::{
     self, Cancellation, CapacityReservation, Query, RESERVATIONS, ReservationSpec, message,
 };
-use gpuaas_placement::{catalog, outbox};
+use gpuaas_placement::{catalog, outbox, quota};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::scheduler::v1 as pb;
 use gpuaas_proto::gpuaas::scheduler::v1::capacity_reservation_admin_service_server::CapacityReservationAdminService;
@@ -20,7 +20,6 @@ use tonic::{Request, Response, Status};
 use uuid::Uuid;
 
 use super::public::given;
-use super::quotas::lock_limits;
 use super::{Api, parse};
 
 #[tonic::async_trait]
@@ -355,7 +354,7 @@ impl Api {
         let resource_id = project_id.to_string();
         let taken = idempotency::take(&mut tx, key, &hash, &resource_id).await?;
         let limit = if let Lookup::Fresh = taken {
-            lock_limits(&mut tx, project_id).await?;
+            quota::lock_limits(&mut tx, project_id).await?;
             let before = reservations::limit(&mut tx, project_id).await?;
             let before = limited(project_id, before);
             etag::check(&request.etag, &before.etag)?;

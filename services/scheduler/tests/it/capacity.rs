@@ -1,5 +1,8 @@
 //! The history of capacity as an administrator asks for it.
+use std::time::Duration;
+
 use gpuaas_common::CancellationToken;
+use gpuaas_dev::until::until;
 use gpuaas_proto::gpuaas::scheduler::v1::ListCapacityHistoryRequest;
 use gpuaas_proto::gpuaas::scheduler::v1::capacity_admin_service_server::CapacityAdminService as _;
 
@@ -19,7 +22,7 @@ async fn a_running_scheduler_writes_the_history_it_shows() {
         1,
         stop.clone(),
     ));
-    let answer = loop {
+    let answer = until("the first sample", Duration::from_secs(30), async || {
         let request = ListCapacityHistoryRequest {
             region_code: REGION.into(),
             sku: LAB.into(),
@@ -39,12 +42,10 @@ async fn a_running_scheduler_writes_the_history_it_shows() {
             ..request
         };
         let answer = ok(world.api.list_capacity_history(by(request, None)).await);
-        if !answer.buckets.is_empty() {
-            break answer;
-        }
         assert!(!writing.is_finished(), "it writes until it is stopped");
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    };
+        (!answer.buckets.is_empty()).then_some(answer)
+    })
+    .await;
     stop.cancel();
     writing.await.expect("stopped");
     assert_eq!(answer.bucket_seconds, 60);

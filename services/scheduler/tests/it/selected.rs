@@ -3,7 +3,7 @@ use gpuaas_common::select::Catalog;
 use gpuaas_common::time::proto_time;
 use gpuaas_common::{Error, Result};
 use gpuaas_placement::reservations::RESERVATIONS;
-use gpuaas_placement::{fleet, node_health, operators};
+use gpuaas_placement::{fleet, node_health, node_placement};
 use gpuaas_proto::gpuaas::common::v1::HealthState;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_server::PlacementService as _;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::{PutNodeRequest, ReserveRequest};
@@ -220,7 +220,7 @@ async fn the_queue_is_filtered_and_ordered() {
             &[],
         ),
     ];
-    selects(&cases, &gpuaas_scheduler::api::QUEUED, queue).await;
+    selects(&cases, &gpuaas_scheduler::api::queue::QUEUED, queue).await;
 }
 
 #[tokio::test]
@@ -282,7 +282,7 @@ async fn nodes_are_filtered_and_ordered() {
         ),
         ("admin_state = draining", "", &[]),
     ];
-    selects(&cases, &operators::NODES, placements).await;
+    selects(&cases, &node_placement::NODES, placements).await;
 }
 
 #[tokio::test]

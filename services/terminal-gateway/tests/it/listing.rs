@@ -19,6 +19,8 @@ use tonic::Request;
 use tonic::transport::{Certificate, Identity};
 use uuid::Uuid;
 
+use crate::world::until;
+
 struct World {
     db: TestDb,
     _folder: tempfile::TempDir,
@@ -131,15 +133,11 @@ impl World {
     }
 
     async fn ready(&self) {
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
-        while self
-            .list(true, ListTerminalSessionsRequest::default())
-            .await
-            .is_err()
-        {
-            assert!(std::time::Instant::now() < deadline, "never ready");
-            tokio::time::sleep(std::time::Duration::from_millis(25)).await;
-        }
+        until("the service", async || {
+            let listed = self.list(true, ListTerminalSessionsRequest::default());
+            listed.await.ok()
+        })
+        .await;
     }
 
     async fn insert(&self, allocation_id: Uuid, minute: i64) -> String {

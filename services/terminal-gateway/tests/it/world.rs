@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpuaas_agent::guest::RelayKey;
 use gpuaas_agent::terminal::TerminalApi;
@@ -430,13 +430,6 @@ impl World {
 }
 
 /// Waits for a condition.
-pub async fn until<T>(what: &str, mut poll: impl AsyncFnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    loop {
-        if let Some(found) = poll().await {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "waited too long for {what}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+pub async fn until<T>(what: &str, poll: impl AsyncFnMut() -> Option<T>) -> T {
+    gpuaas_dev::until::until(what, Duration::from_secs(30), poll).await
 }

@@ -34,6 +34,7 @@ use gpuaas_agent::settings::Settings;
 use gpuaas_agent::telemetry;
 use gpuaas_agent::vm::Hypervisor;
 use gpuaas_common::{CancellationToken, Context};
+use gpuaas_dev::until::until;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use tokio::runtime::Runtime;
@@ -442,14 +443,10 @@ impl Host {
 
     /// Waits until the host is in this state.
     pub async fn until(&self, what: &str, mut holds: impl FnMut(&State) -> bool) {
-        let wait = async {
-            while !holds(&self.state().await) {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        tokio::time::timeout(TIMEOUT, wait)
-            .await
-            .unwrap_or_else(|_| panic!("host never: {what}"));
+        until(what, TIMEOUT, async || {
+            holds(&self.state().await).then_some(())
+        })
+        .await;
     }
 
     async fn wait_for(&self, what: &str, holds: impl Fn() -> bool) {

@@ -6,9 +6,9 @@
 //! leases end.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use gpuaas_agent::journal::Kind;
+use gpuaas_dev::until::until;
 use gpuaas_placement::model::SlotStatus;
 
 use super::{Death, Lives, TIMEOUT, of_agent, owner_name};
@@ -42,20 +42,13 @@ impl Lives<'_> {
     /// Waits until the service that lives has the work.
     async fn until_taken(&self) {
         let own = owner_name(self.living.load(Ordering::SeqCst));
-        let taken = async {
-            loop {
-                let sql = "SELECT EXISTS (SELECT FROM placement.workflows WHERE state = 'running' AND lease_owner = $1)";
-                let found = sqlx::query_scalar(sql).bind(&own);
-                let found: bool = found.fetch_one(&self.world.owner).await.expect("a ledger");
-                if found {
-                    return;
-                }
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(TIMEOUT, taken)
-            .await
-            .expect("another worker takes it over");
+        until("another worker", TIMEOUT, async || {
+            let sql = "SELECT EXISTS (SELECT FROM placement.workflows WHERE state = 'running' AND lease_owner = $1)";
+            let found = sqlx::query_scalar(sql).bind(&own);
+            let found: bool = found.fetch_one(&self.world.owner).await.expect("a ledger");
+            found.then_some(())
+        })
+        .await;
     }
 }
 

@@ -18,6 +18,7 @@ use gpuaas_common::telemetry;
 use gpuaas_common::time::proto_time;
 use gpuaas_common::wake::Wake;
 use gpuaas_dev::postgres::TestDb;
+use gpuaas_dev::until::until;
 use gpuaas_proto::gpuaas::internal::events::v1::event_service_server::{
     EventService, EventServiceServer,
 };
@@ -314,12 +315,8 @@ pub fn at(microseconds: i64) -> Timestamp {
 
 /// Waits until `reached`, at most half a minute.
 pub async fn eventually<F: Future<Output = bool>>(what: &str, mut reached: impl FnMut() -> F) {
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
-    while !reached().await {
-        assert!(
-            tokio::time::Instant::now() < deadline,
-            "not in time: {what}"
-        );
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    until(what, Duration::from_secs(30), async || {
+        reached().await.then_some(())
+    })
+    .await;
 }

@@ -1,6 +1,6 @@
 //! What can be done to the ledger: a draw, aimed at something that is there.
 use gpuaas_placement::model::{AllocationState, Priority, SlotStatus};
-use gpuaas_placement::operators::Intent;
+use gpuaas_placement::node_placement::Intent;
 use gpuaas_placement::power::Action;
 use uuid::Uuid;
 

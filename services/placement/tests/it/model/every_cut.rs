@@ -2,7 +2,7 @@
 //! second, and so on until one is made that has no such statement any more, so that none is left out. Without, each kind is
 //! cut at a share of them that is drawn with the seed, so that every run tries others.
 use gpuaas_placement::model::{AllocationState, Priority, SlotStatus};
-use gpuaas_placement::operators::Intent;
+use gpuaas_placement::node_placement::Intent;
 use gpuaas_placement::power::Action;
 use uuid::Uuid;
 

@@ -8,7 +8,8 @@ use gpuaas_placement::provision::{self, HostState};
 use gpuaas_placement::repair::Origin;
 use gpuaas_placement::reserve::{self, Key, Pass};
 use gpuaas_placement::{
-    Error, Fence, Result, operators, power, queue, quota, release, repair, reservations, sequencer,
+    Error, Fence, Result, node_placement, power, queue, quota, release, repair, reservations,
+    sequencer,
 };
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff::{SignedDuration, Timestamp};
@@ -269,7 +270,7 @@ pub async fn perform(
         Call::Intent { slot, disabled } => {
             let node = view.slots[slot].node;
             within!(pools.scheduler, |tx| {
-                operators::set_slot_admin_state(
+                node_placement::set_slot_admin_state(
                     &mut tx,
                     node,
                     *slot,
@@ -325,7 +326,7 @@ pub async fn perform(
         Call::Operator { node, intent } => {
             let id = fleet.nodes[*node].id;
             within!(pools.scheduler, |tx| {
-                operators::set_intent(
+                node_placement::set_intent(
                     &mut tx,
                     id,
                     *intent,

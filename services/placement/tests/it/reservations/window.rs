@@ -2,8 +2,8 @@
 use gpuaas_placement::catalog::{self, Sku};
 use gpuaas_placement::model::Attribution;
 use gpuaas_placement::model::{Health, ReservationState};
+use gpuaas_placement::node_placement;
 use gpuaas_placement::nodes::NodeSpec;
-use gpuaas_placement::operators;
 use gpuaas_placement::reservations::{self, Reconciled, ReservationSpec};
 use jiff::{SignedDuration, Timestamp};
 use jiff_sqlx::ToSqlx as _;
@@ -296,7 +296,7 @@ async fn slots_that_are_not_fit_any_more_are_replaced() {
 
     // an operator takes the slot out of service, and for good
     let mut tx = world.scheduler.begin().await.expect("begin");
-    operators::set_slot_admin_state(
+    node_placement::set_slot_admin_state(
         &mut tx,
         node,
         slot,

@@ -1,6 +1,7 @@
 //! One node, compiled: its capacity and the cost of taking it, as bit operations.
 mod baremetal;
 mod change;
+mod filter;
 mod layout;
 
 use crate::Cause;
@@ -12,15 +13,15 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use self::filter::filter_slot;
 use self::layout::Layout;
 
 use super::reserved::{Builder, Reserved};
 use super::unschedulable::NodeReasons;
 use super::{
     CandidateNode, CandidateSlot, Choice, ImageKey, PackingStrategy, Request, Rules, Score,
-    fabric_key,
 };
-use crate::model::{Health, SlotClass, SlotStatus};
+use crate::model::SlotClass;
 
 /// Part of a rank: what is taken is not reserved for the project.
 pub(super) const NOT_OWN: u32 = 1 << 30;
@@ -229,54 +230,18 @@ impl CompiledNode {
         self.views[request.slot_class as usize].as_ref()
     }
 
-    /// The reasons that remove the node.
-    fn blocker(&self, rules: &Rules, request: &Request) -> Option<Cause> {
-        if rules.allow(self.id) && rules.queued_ahead.contains(&self.id) {
-            Some(Cause::QueuedAhead)
-        } else {
-            self.blocker_of_own(rules, request)
-        }
-    }
-
-    /// The same for what is reserved for the project: no request is queued before it there.
-    fn blocker_of_own(&self, rules: &Rules, request: &Request) -> Option<Cause> {
-        let (vms, hugepages) = self.reserved.needs_of_others(rules.project);
-        let full = |vms: u32| self.max_vms > 0 && vms >= self.max_vms;
-        if !rules.allow(self.id) {
-            Some(Cause::Affinity)
-        } else if !self.enabled {
-            Some(Cause::NodeDraining)
-        } else if !self.schedulable {
-            Some(Cause::HostNotReady)
-        } else if self.exclusively_held {
-            Some(Cause::SlotsInUse)
-        } else if full(self.live_vms) {
-            Some(Cause::NodeVmLimit)
-        } else if request.hugepages_1g > self.hugepages_1g_free {
-            Some(Cause::HugepagesMissing)
-        } else if full(self.live_vms.saturating_add(vms))
-            || request.hugepages_1g > self.hugepages_1g_free.saturating_sub(hugepages)
-        {
-            Some(Cause::CapacityReserved)
-        } else if request.prewarmed && !request.finds_its_image(&self.images) {
-            Some(Cause::ImageNotCached)
-        } else {
-            None
-        }
-    }
-
     /// The best slots of the node; none: [`CompiledNode::reasons`] explains why.
     pub(super) fn best(&self, rules: &Rules, request: &Request) -> Option<Pick> {
         let view = self.view(request)?;
         let count = request.gpu_count.get();
         let own = self.own(rules, request.slot_class);
         if own != 0
-            && self.blocker_of_own(rules, request).is_none()
+            && self.filter_own(rules, request).is_none()
             && let Some(pick) = view.layout.best(own, count)
         {
             return Some(Pick { own: true, ..pick });
         }
-        if self.blocker(rules, request).is_some() {
+        if self.filter(rules, request).is_some() {
             return None;
         }
         view.layout.best(view.open(rules) | own, count)
@@ -312,9 +277,9 @@ impl CompiledNode {
             return Cow::Borrowed(&view.reasons);
         }
         let mut reasons = (*view.reasons).clone();
-        let blocker = self.blocker(rules, request);
+        let cause = self.filter(rules, request);
         // what is open is chosen from together with what is its own, unless that alone is for it
-        let from = blocker.map_or(open | own, |_| own);
+        let from = cause.map_or(open | own, |_| own);
         let otherwise = || match view
             .layout
             .needs_one_device_twice(from, request.gpu_count.get())
@@ -322,9 +287,9 @@ impl CompiledNode {
             true => Cause::FabricHeld,
             false => Cause::Fragmented,
         };
-        reasons.note(blocker.unwrap_or_else(otherwise), open.count_ones());
-        let blocker = self.blocker_of_own(rules, request);
-        reasons.note(blocker.unwrap_or_else(otherwise), own.count_ones());
+        reasons.note(cause.unwrap_or_else(otherwise), open.count_ones());
+        let cause = self.filter_own(rules, request);
+        reasons.note(cause.unwrap_or_else(otherwise), own.count_ones());
         reasons.note(Cause::CapacityReserved, others);
         Cow::Owned(reasons)
     }
@@ -334,7 +299,7 @@ impl CompiledNode {
         let Some(view) = self.view(request) else {
             return 0;
         };
-        if self.blocker(rules, request).is_some() {
+        if self.filter(rules, request).is_some() {
             return 0;
         }
         let (kept_vms, kept_hugepages) = self.reserved.needs_of_others(rules.project);
@@ -428,7 +393,7 @@ impl ClassView {
         for (bit, slot) in slots.iter().enumerate() {
             taken |= u64::from(change::is_taken(slot)) << bit;
             sound |= u64::from(change::is_sound(slot)) << bit;
-            match blocker(slot, node) {
+            match filter_slot(slot, node) {
                 Some(Some(reason)) => reasons.note(reason, 1),
                 // unschedulable by intent: nothing to explain to a user
                 Some(None) => {}
@@ -452,44 +417,4 @@ impl ClassView {
             None => self.usable,
         }
     }
-}
-
-/// Why a slot is not available; the inner `None` when it is not offered at all.
-fn blocker(slot: &CandidateSlot, node: &CandidateNode) -> Option<Option<Cause>> {
-    match slot.status {
-        SlotStatus::CleanupBlocked => return Some(Some(Cause::CleanupBlocked)),
-        SlotStatus::Disabled if !slot.complete => return Some(Some(Cause::IncompleteSlot)),
-        SlotStatus::Disabled | SlotStatus::Retired => return Some(None),
-        // a slot that ends there is not schedulable again while the node is reserved
-        _ if slot.status != SlotStatus::Available || slot.held => {
-            let is_wiped = slot.status == SlotStatus::Cleanup && !slot.held;
-            return Some(Some(match (node.enabled, is_wiped) {
-                (true, true) => Cause::DisksBeingWiped,
-                (true, false) => Cause::SlotsInUse,
-                (false, _) => Cause::NodeDraining,
-            }));
-        }
-        _ => {}
-    }
-    if !slot.complete {
-        return Some(Some(Cause::IncompleteSlot));
-    }
-    if slot.health != Health::Healthy {
-        // of a host that is not ready all slots are no better than it is: what is wrong is the host
-        return Some(Some(if node.schedulable {
-            Cause::SlotUnhealthy
-        } else if node.enabled {
-            Cause::HostNotReady
-        } else {
-            Cause::NodeDraining
-        }));
-    }
-    let device_held = node.slots.iter().any(|other| {
-        other.held
-            && other.id != slot.id
-            && !slot.fabric_device.is_empty()
-            && other.fabric_device == slot.fabric_device
-            && !(fabric_key(other, node).is_empty() && fabric_key(slot, node).is_empty())
-    });
-    device_held.then_some(Some(Cause::FabricHeld))
 }

@@ -2,7 +2,7 @@
 use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_placement::model::Attribution;
 use gpuaas_placement::model::Scope;
-use gpuaas_placement::operators::{self, Intent, NodePlacement};
+use gpuaas_placement::node_placement::{self, Intent, NodePlacement};
 use gpuaas_placement::{Error, Outcome, availability, release};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
@@ -11,9 +11,10 @@ use crate::world::{LAB, POLICY, REGION, World};
 
 async fn say(world: &World, node: Uuid, intent: Intent, reason: &str) -> (NodePlacement, Outcome) {
     let mut tx = world.scheduler.begin().await.expect("begin");
-    let said = operators::set_intent(&mut tx, node, intent, Attribution::of("user:root", reason))
-        .await
-        .expect("intent");
+    let said =
+        node_placement::set_intent(&mut tx, node, intent, Attribution::of("user:root", reason))
+            .await
+            .expect("intent");
     tx.commit().await.expect("commit");
     said
 }
@@ -103,7 +104,7 @@ async fn b_48_a_drain_waits_for_natural_release_and_says_when_it_is_over() {
         .expect("release");
     tx.commit().await.expect("commit");
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let now = operators::get(&mut conn, node).await.expect("node");
+    let now = node_placement::get(&mut conn, node).await.expect("node");
     assert_eq!(
         (now.live_claims, now.live_allocations, now.drained()),
         (0, 0, true)
@@ -116,26 +117,27 @@ async fn nodes_are_listed_by_id_in_pages() {
     let mut ids = [world.lab_node(1).await, world.lab_node(1).await];
     ids.sort();
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let selection = Selection::parse(&operators::NODES, "", "").expect("everything");
+    let selection = Selection::parse(&node_placement::NODES, "", "").expect("everything");
     let page = |page_token, size| Wanted {
         page_token,
         size,
         query: &[],
     };
-    let (first, token) = operators::list(&mut conn, Some(REGION), &selection, page("", 1))
+    let (first, token) = node_placement::list(&mut conn, Some(REGION), &selection, page("", 1))
         .await
         .expect("page");
-    let (second, end) = operators::list(&mut conn, Some(REGION), &selection, page(&token, 10))
+    let (second, end) = node_placement::list(&mut conn, Some(REGION), &selection, page(&token, 10))
         .await
         .expect("page");
     assert_eq!([first[0].id, second[0].id], ids);
     assert_eq!((second.len(), end.as_str()), (1, ""));
-    let (elsewhere, _) = operators::list(&mut conn, Some("elsewhere"), &selection, page("", 10))
-        .await
-        .expect("page");
+    let (elsewhere, _) =
+        node_placement::list(&mut conn, Some("elsewhere"), &selection, page("", 10))
+            .await
+            .expect("page");
     assert!(elsewhere.is_empty());
     assert!(matches!(
-        operators::get(&mut conn, Uuid::nil()).await,
+        node_placement::get(&mut conn, Uuid::nil()).await,
         Err(Error::NotFound { .. })
     ));
 }

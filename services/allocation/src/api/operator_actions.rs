@@ -6,7 +6,7 @@ use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::{Error, audit, id, idempotency, page, trace};
 use gpuaas_placement::allocations::{self, Listed};
 use gpuaas_placement::model::AllocationState;
-use gpuaas_placement::{Scope, lock, tenants};
+use gpuaas_placement::{Scope, lock, operator_actions};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use serde_json::json;
 
@@ -88,11 +88,11 @@ pub(super) async fn operate<M: prost::Message>(
         let traceparent = trace::current_traceparent();
         let (trace, request_id) = (traceparent.as_str(), caller.request_id.as_str());
         let workflow_id = match doing {
-            Doing::Stop => {
-                Some(tenants::stop(&mut tx, allocation_id, reason, trace, request_id).await?)
-            }
+            Doing::Stop => Some(
+                operator_actions::stop(&mut tx, allocation_id, reason, trace, request_id).await?,
+            ),
             Doing::Release => {
-                tenants::release(&mut tx, allocation_id, reason, trace, request_id)
+                operator_actions::release(&mut tx, allocation_id, reason, trace, request_id)
                     .await?
                     .workflow_id
             }
