@@ -65,7 +65,7 @@ use crate::auth::verify::{IssuerSettings, Verifier};
 use crate::contract::route::{RouteTable, service_of};
 use crate::http::listener;
 use crate::http::tls::{Tls, TlsFiles};
-use crate::limits::admission::Admission;
+use crate::limits::admission::{Admission, PlaceLimits};
 use crate::limits::peer::{Network, Proxies};
 use crate::limits::rates::{RateSettings, Rates};
 use crate::limits::terminals::{TerminalSettings, Terminals};
@@ -202,6 +202,22 @@ impl Config {
         sent.then(|| HeaderValue::from_str(&value).ok()).flatten()
     }
 
+    fn request_places(&self) -> PlaceLimits {
+        PlaceLimits {
+            all: self.max_in_flight,
+            per_peer: self.max_in_flight_per_peer,
+            per_principal: self.max_in_flight_per_principal,
+        }
+    }
+
+    fn stream_places(&self) -> PlaceLimits {
+        PlaceLimits {
+            all: self.max_streams,
+            per_peer: self.max_streams_per_peer,
+            per_principal: self.max_streams_per_principal,
+        }
+    }
+
     /// The embedded issuer, when it is on; its key and code are made when they do not exist.
     ///
     /// # Errors
@@ -281,7 +297,12 @@ pub fn app(context: &Context, config: &Config, shutdown: CancellationToken) -> a
         readiness: Readiness::default(),
         peers: context.peers.clone(),
         metrics: Metrics::new(context),
-        admission: Admission::new(config, &context.meter),
+        admission: Admission::new(
+            config.request_places(),
+            config.stream_places(),
+            config.terminal.max_connections_per_peer,
+            &context.meter,
+        ),
         rates: Rates::new(
             &config.rates,
             context.limiter(config.rates.redis_timeout())?,

@@ -137,7 +137,7 @@ impl NodeSchedulerApi {
 
     async fn deactivate_partition(&self, id: u32) -> HostResult<()> {
         if gpu_fabric::steps::deactivate_unowned(&self.0.node, id).await? {
-            tracing::warn!(partition = id, "deactivate a partition of nobody");
+            tracing::warn!(partition = id, "deactivate a partition without an owner");
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! D-82: a partition of nobody is deactivated at an operator's word, and one that is claimed never is.
+//! D-82: a partition without an owner is deactivated at an operator's word, and one that is claimed never is.
 use gpuaas_agent::gpu_fabric::reconcile;
 use gpuaas_agent::gpu_fabric::steps::deactivate_unowned;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;

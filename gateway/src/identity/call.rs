@@ -100,18 +100,7 @@ impl<'a> Call<'a> {
         request: &impl prost::Message,
         resource: Uuid,
     ) -> Result<Begun> {
-        let key = self.key.ok_or_else(|| {
-            Error::new(
-                Code::InvalidArgument,
-                ErrorReason::IdempotencyKeyMissing,
-                "every change needs the header X-Idempotency-Key",
-            )
-        })?;
-        let scope = Scope {
-            principal: &self.principal().name,
-            method: self.route.method.full_name(),
-            key,
-        };
+        let scope = self.scope()?;
         let hash = idempotency::hash(request);
         let mut tx = self.app.pool.begin().await?;
         match idempotency::take(&mut tx, scope, &hash, &resource.to_string()).await? {
@@ -120,6 +109,29 @@ impl<'a> Call<'a> {
                 id::parse("id", &resource_id).map_err(Error::internal)?,
             )),
         }
+    }
+
+    /// Whether this very change was made before under the same key: what it names need not be there any more.
+    pub(super) async fn was_made(&self, request: &impl prost::Message) -> Result<bool> {
+        let hash = idempotency::hash(request);
+        let mut conn = self.conn().await?;
+        let found = idempotency::lookup(&mut conn, self.scope()?, &hash).await?;
+        Ok(matches!(found, Lookup::Replay { .. }))
+    }
+
+    fn scope(&self) -> Result<Scope<'a>> {
+        let key = self.key.ok_or_else(|| {
+            Error::new(
+                Code::InvalidArgument,
+                ErrorReason::IdempotencyKeyMissing,
+                "every change needs the header X-Idempotency-Key",
+            )
+        })?;
+        Ok(Scope {
+            principal: &self.principal().name,
+            method: self.route.method.full_name(),
+            key,
+        })
     }
 
     /// Ends a change: its audit row, then all of it or nothing.

@@ -34,7 +34,9 @@ pub(super) async fn update(
     request: pb::UpdateOrganisationGuardrailsRequest,
 ) -> Result<pb::OrganisationGuardrails> {
     let id = known_id(&request.organisation_id, organisation_unknown)?;
-    check_names(call, &request, id).await?;
+    if !call.was_made(&request).await? {
+        check_names(call, &request, id).await?;
+    }
     if let Begun::Fresh(mut tx) = call.begin(&request, id).await? {
         let owned = call
             .owned(&mut tx, Of::Organisation(&request.organisation_id))

@@ -13,8 +13,18 @@ use tonic::Code;
 
 use super::peer::Peer;
 use super::shares::{Share, Shares};
-use crate::Config;
 use crate::error::{ApiError, overloaded};
+
+/// Most places at once: of all callers, of one peer address, of one principal.
+#[derive(Clone, Copy, Debug)]
+pub struct PlaceLimits {
+    /// Of all.
+    pub all: usize,
+    /// Of one peer address.
+    pub per_peer: usize,
+    /// Of one principal.
+    pub per_principal: usize,
+}
 
 /// Counts what one peer address and one principal have, beside a total.
 #[derive(Debug)]
@@ -23,6 +33,17 @@ struct Places {
     total: Arc<Semaphore>,
     by_peer: Shares<Peer>,
     by_principal: Shares<String>,
+}
+
+impl Places {
+    fn new(what: &'static str, limits: PlaceLimits) -> Self {
+        Self {
+            what,
+            total: Arc::new(Semaphore::new(limits.all)),
+            by_peer: Shares::new(limits.per_peer),
+            by_principal: Shares::new(limits.per_principal),
+        }
+    }
 }
 
 /// A place among those of its principal, of its peer address, and of all. Given back when dropped.
@@ -45,23 +66,18 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// As the settings say.
-    pub fn new(config: &Config, meter: &Meter) -> Self {
+    /// With these limits.
+    pub fn new(
+        requests: PlaceLimits,
+        streams: PlaceLimits,
+        terminals_per_peer: usize,
+        meter: &Meter,
+    ) -> Self {
         Self {
-            requests: Places {
-                what: "requests",
-                total: Arc::new(Semaphore::new(config.max_in_flight)),
-                by_peer: Shares::new(config.max_in_flight_per_peer),
-                by_principal: Shares::new(config.max_in_flight_per_principal),
-            },
-            bodies: Shares::new(config.max_in_flight_per_principal),
-            streams: Places {
-                what: "streams",
-                total: Arc::new(Semaphore::new(config.max_streams)),
-                by_peer: Shares::new(config.max_streams_per_peer),
-                by_principal: Shares::new(config.max_streams_per_principal),
-            },
-            terminals: Shares::new(config.terminal.max_connections_per_peer),
+            requests: Places::new("requests", requests),
+            bodies: Shares::new(requests.per_principal),
+            streams: Places::new("streams", streams),
+            terminals: Shares::new(terminals_per_peer),
             refused: refused_counter(meter),
         }
     }

@@ -3,4 +3,5 @@ pub mod admission;
 pub mod peer;
 pub mod rates;
 pub(crate) mod shares;
+pub mod tenant;
 pub mod terminals;

@@ -14,13 +14,11 @@ use prost_reflect::DynamicMessage;
 use serde::Deserialize;
 use std::sync::Arc;
 use tonic::Code;
-use uuid::Uuid;
 
 use super::admission::refused_counter;
+use super::tenant::Tenant;
 use crate::contract::route::Route;
 use crate::error::ApiError;
-use crate::policy::named_organisation;
-use crate::store::Principal;
 
 /// What is left of the limit that is nearest to its end.
 pub const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -48,7 +46,8 @@ pub struct RateSettings {
     pub write_per_project: u32,
     /// Allocations that are asked for in one project.
     pub launch_per_project: u32,
-    /// Reads of one organisation: those that name it or a project of it, and all of who belongs to no other.
+    /// Reads of one organisation: those that name it or a project of it, and all of who belongs to no other and has no role on
+    /// the platform.
     pub read_per_organisation: u32,
     /// Changes of one organisation that are no launches.
     pub write_per_organisation: u32,
@@ -110,52 +109,6 @@ impl Class {
             Self::Launch => "launch",
         }
     }
-}
-
-/// Whom a request counts for beside its principal.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tenant {
-    project: Option<Uuid>,
-    organisation: Option<Uuid>,
-}
-
-impl Tenant {
-    /// Those of a request in this project. What is not the caller's costs its owners nothing.
-    pub fn of(principal: &Principal, project: Option<Uuid>, message: &DynamicMessage) -> Self {
-        let of_project = project.and_then(|project| {
-            let index = principal.roles.iter().position(|(id, _)| *id == project)?;
-            Some((project, principal.owners.get(index).copied()))
-        });
-        let organisation = of_project.and_then(|(_, organisation)| organisation);
-        Self {
-            project: of_project.map(|(project, _)| project),
-            organisation: organisation
-                .or_else(|| {
-                    named_organisation(message)
-                        .and_then(Result::ok)
-                        .filter(|id| principal.role_in_organisation(*id).is_some())
-                })
-                .or_else(|| only(principal)),
-        }
-    }
-}
-
-impl From<Uuid> for Tenant {
-    /// An organisation that is not of one project.
-    fn from(organisation: Uuid) -> Self {
-        Self {
-            project: None,
-            organisation: Some(organisation),
-        }
-    }
-}
-
-/// The organisation of who belongs to no other.
-fn only(principal: &Principal) -> Option<Uuid> {
-    let of_itself = principal.organisations.iter().map(|(id, _)| id);
-    let mut all = principal.owners.iter().chain(of_itself);
-    let first = *all.next()?;
-    all.all(|other| *other == first).then_some(first)
 }
 
 /// What answers say of the limits of their requests.
@@ -414,82 +367,4 @@ fn refusal(
             .header(RATE_LIMIT_POLICY, standing.policy);
     }
     error
-}
-
-#[cfg(test)]
-mod tests {
-    use prost_reflect::Value;
-
-    use super::*;
-    use crate::store::Role;
-
-    fn naming(field: &str, id: Uuid) -> DynamicMessage {
-        let name = match field {
-            "project_id" => "gpuaas.events.v1.ListProjectWebhooksRequest",
-            _ => "gpuaas.events.v1.ListOrganisationWebhooksRequest",
-        };
-        let described = gpuaas_proto::pool().get_message_by_name(name);
-        let mut message = DynamicMessage::new(described.expect("in the contract"));
-        message.set_field_by_name(field, Value::String(id.to_string()));
-        message
-    }
-
-    #[test]
-    fn a_request_counts_for_what_is_its_callers_own() {
-        let [project, other, foreign, one, two] = [1, 2, 3, 4, 5].map(Uuid::from_u128);
-        let of_both = Principal {
-            roles: vec![(project, Role::Member), (other, Role::Viewer)],
-            owners: vec![one, two],
-            organisations: vec![(two, Role::Owner)],
-            ..Principal::default()
-        };
-        let of_one = Principal {
-            roles: vec![(project, Role::Member)],
-            owners: vec![one],
-            ..Principal::default()
-        };
-        let tenant = |project, organisation| Tenant {
-            project,
-            organisation,
-        };
-        for (principal, field, id, wanted) in [
-            (
-                &of_both,
-                "project_id",
-                project,
-                tenant(Some(project), Some(one)),
-            ),
-            (
-                &of_both,
-                "project_id",
-                other,
-                tenant(Some(other), Some(two)),
-            ),
-            (&of_both, "project_id", foreign, tenant(None, None)),
-            (&of_both, "organisation_id", two, tenant(None, Some(two))),
-            // it is in a project of it only
-            (&of_both, "organisation_id", one, tenant(None, None)),
-            (
-                &of_one,
-                "project_id",
-                project,
-                tenant(Some(project), Some(one)),
-            ),
-            (&of_one, "project_id", foreign, tenant(None, Some(one))),
-            (&of_one, "organisation_id", foreign, tenant(None, Some(one))),
-        ] {
-            let project = (field == "project_id").then_some(id);
-            assert_eq!(
-                Tenant::of(principal, project, &naming(field, id)),
-                wanted,
-                "{field} {id}"
-            );
-        }
-        let nobody = Principal::default();
-        let requested = naming("project_id", project);
-        assert_eq!(
-            Tenant::of(&nobody, Some(project), &requested),
-            Tenant::default()
-        );
-    }
 }

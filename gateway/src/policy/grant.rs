@@ -3,13 +3,14 @@ use gpuaas_common::access::Group;
 use prost_reflect::DynamicMessage;
 use uuid::Uuid;
 
+use super::decision::{Asked, Policies, Resource, Verdict, Who};
 use super::refusal::{Refusal, any_of, broken, needs};
 use super::request::{NAMED_BY, asked_for, named, named_by, named_project};
-use super::{Asked, PlatformRole, Policies, Resource, Verdict, Who};
 use crate::contract::route::GATEWAY;
 use crate::contract::route::Route;
 use crate::store::{
-    Guardrails, NO_GUARDRAILS, Principal, PrincipalKind, Role, Scope, platform_role_name,
+    Guardrails, NO_GUARDRAILS, PlatformRole, Principal, PrincipalKind, Role, Scope,
+    platform_role_name,
 };
 
 const ALLOCATION: &str = "allocation_id";

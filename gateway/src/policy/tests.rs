@@ -1,8 +1,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use super::load::{Source, sources};
+use uuid::Uuid;
+
+use super::load::sources;
 use super::*;
+use crate::contract::route::RouteTable;
+use crate::store::{Guardrails, NO_GUARDRAILS, PlatformRole, Role, Scope};
 
 fn routes() -> RouteTable {
     crate::routes().expect("served")

@@ -11,8 +11,8 @@ use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
-use super::SerialSshSettings;
 use super::connection::Served;
+use super::settings::SerialSshSettings;
 use crate::app::App;
 use crate::http::listener::{ACCEPT_PAUSE, Meters};
 use crate::limits::peer::{Peer, Proxies};

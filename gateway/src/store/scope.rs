@@ -1,5 +1,5 @@
 //! Scopes of API keys.
-use super::Role;
+use super::role::Role;
 
 /// What of a key's account a key may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -4,7 +4,8 @@ use gpuaas_proto::gpuaas::internal::events::v1::event_service_client::EventServi
 use gpuaas_proto::gpuaas::internal::events::v1::{Event, ReadRequest};
 use jiff_sqlx::ToSqlx as _;
 
-use super::{Work, events};
+use super::events;
+use super::work::Work;
 use crate::store::{self, Outgoing};
 
 /// Events asked for at once.

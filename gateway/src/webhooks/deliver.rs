@@ -15,7 +15,8 @@ use tokio::sync::Semaphore;
 use super::address::{self, NotPublic, PublicOnly};
 use super::message::digested;
 use super::secret::{Secret, signature};
-use super::{WebhookSettings, Work};
+use super::settings::WebhookSettings;
+use super::work::Work;
 use crate::store::{self, Attempted, DeliveryLimits, Group, Next, Taken};
 
 /// What a gateway needs of a lease beside twice the time of an attempt, in seconds. A result that is noted later counts as well,

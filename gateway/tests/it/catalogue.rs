@@ -1,4 +1,6 @@
 //! Regions and SKUs, as inventory and the scheduler tell them.
+use std::sync::{Arc, Mutex};
+
 use gpuaas_common::identity::Caller;
 use gpuaas_proto::gpuaas::inventory::v1::region_service_server::RegionService;
 use gpuaas_proto::gpuaas::inventory::v1::{ListRegionsRequest, ListRegionsResponse, Region};
@@ -10,17 +12,29 @@ const REGIONS: [&str; 3] = ["eu-1", "eu-2", "us-1"];
 /// Members see all but the last one, which has no price.
 const SKUS: [&str; 3] = ["large", "small", "unpriced"];
 
-#[derive(Clone, Copy, Debug)]
-pub struct Catalogue;
+#[derive(Clone, Debug, Default)]
+pub struct Catalogue {
+    deleted: Arc<Mutex<Vec<&'static str>>>,
+}
 
-/// A page of one, and the token of the next.
-fn page(all: &[&str], page_token: &str) -> (String, String) {
-    let place = page_token.parse().unwrap_or(0);
-    let next = match place + 1 < all.len() {
-        true => (place + 1).to_string(),
-        false => String::new(),
-    };
-    (all[place].to_owned(), next)
+impl Catalogue {
+    /// A region or a SKU is there no more.
+    pub fn delete(&self, code: &'static str) {
+        self.deleted.lock().expect("lock").push(code);
+    }
+
+    /// A page of one, and the token of the next.
+    fn page(&self, all: &[&str], page_token: &str) -> (String, String) {
+        let deleted = self.deleted.lock().expect("lock");
+        let mut left = all.iter().filter(|code| !deleted.contains(code));
+        let place: usize = page_token.parse().unwrap_or(0);
+        let code = left.nth(place).expect("a page that there is");
+        let next = match left.next() {
+            Some(_) => (place + 1).to_string(),
+            None => String::new(),
+        };
+        ((*code).to_owned(), next)
+    }
 }
 
 #[tonic::async_trait]
@@ -30,7 +44,7 @@ impl RegionService for Catalogue {
         request: Request<ListRegionsRequest>,
     ) -> Result<Response<ListRegionsResponse>, Status> {
         Caller::of(&request)?;
-        let (code, next_page_token) = page(&REGIONS, &request.get_ref().page_token);
+        let (code, next_page_token) = self.page(&REGIONS, &request.get_ref().page_token);
         Ok(Response::new(ListRegionsResponse {
             regions: vec![Region {
                 code,
@@ -51,7 +65,7 @@ impl SkuService for Catalogue {
             Some(_) => &SKUS[..],
             None => &SKUS[..2],
         };
-        let (code, next_page_token) = page(seen, &request.get_ref().page_token);
+        let (code, next_page_token) = self.page(seen, &request.get_ref().page_token);
         Ok(Response::new(ListSkusResponse {
             skus: vec![Sku {
                 code,

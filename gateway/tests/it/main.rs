@@ -42,6 +42,5 @@ mod transcode;
 mod untaken;
 mod upstream;
 mod visitor;
-mod webhook_turns;
 mod webhooks;
 mod world;

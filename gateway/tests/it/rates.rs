@@ -203,22 +203,28 @@ async fn what_names_no_project_counts_for_the_only_one() {
     assert_eq!(limit, "launch_per_project");
 }
 
-/// Who runs the platform finds things of all projects by their ids: they are not of the project that it is a member of itself.
+/// Who runs the platform finds things of all projects by their ids: they are not of the project and the organisation that it is
+/// a member of itself.
 #[tokio::test]
 async fn what_an_operator_finds_by_its_id_counts_for_no_project_of_its_own() {
-    let world = World::start_with(|config, _| config.rates.write_per_project = 2).await;
+    let world = World::start_with(|config, _| {
+        config.rates.write_per_project = 2;
+        config.rates.write_per_organisation = 2;
+    })
+    .await;
     let delete = async |subject: &str| {
         let webhook = world.url(&format!("/api/v1/webhooks/{}", Uuid::new_v4()));
         let request = world.http.delete(webhook).bearer_auth(world.token(subject));
         let request = request.header("x-idempotency-key", Uuid::new_v4().to_string());
         let response = request.send().await.expect("answer");
-        let counted = header(&response, "ratelimit-policy").contains("write_per_project");
+        let policy = header(&response, "ratelimit-policy");
+        let counted = ["write_per_project", "write_per_organisation"].map(|of| policy.contains(of));
         (response.status().as_u16(), counted)
     };
     for turn in 0..4 {
-        assert_eq!(delete("admin").await, (404, false), "{turn}");
+        assert_eq!(delete("admin").await, (404, [false, false]), "{turn}");
     }
-    assert_eq!(delete("demo").await, (404, true), "as a member");
+    assert_eq!(delete("demo").await, (404, [true, true]), "as a member");
 }
 
 /// What is refused before it is counted as a request is counted all the same: of a principal, of an identity that is none here, of
@@ -289,17 +295,21 @@ async fn who_is_refused_again_and_again_is_limited_and_leaves_few_records() {
 /// Two principals of one organisation, none of whom names it.
 #[tokio::test]
 async fn who_belongs_to_one_organisation_counts_for_it() {
-    let world = World::start_with(|config, _| config.rates.write_per_organisation = 3).await;
-    for subject in ["demo", "admin", "demo"] {
+    let world = World::start_with(|config, _| config.rates.write_per_organisation = 4).await;
+    world.users(&["nora"]).await;
+    let project = world.seeded.project_id.to_string();
+    // the first one
+    world.member(&project, "nora", "member").await;
+    for subject in ["demo", "nora", "demo"] {
         let response = change_at(&world, &world.base, subject).await;
         assert_eq!(response.status(), 404);
         let policy = header(&response, "ratelimit-policy");
         assert!(
-            policy.contains("\"write_per_organisation\";q=3;w=60"),
+            policy.contains("\"write_per_organisation\";q=4;w=60"),
             "{policy}"
         );
     }
-    for subject in ["admin", "demo"] {
+    for subject in ["nora", "demo"] {
         let response = change_at(&world, &world.base, subject).await;
         assert!(!header(&response, "retry-after").is_empty());
         let (status, body) = answer(response).await;

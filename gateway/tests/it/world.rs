@@ -49,6 +49,8 @@ pub struct World {
     pub record: Record,
     /// What the ledger has heard of suspended projects.
     pub suspensions: Suspensions,
+    /// The regions and SKUs that there are.
+    pub catalogue: Catalogue,
     pub http: reqwest::Client,
     pub base: String,
     pub metrics: String,
@@ -162,16 +164,18 @@ impl World {
         let context = behind("scheduler", &ca, scheduler_port, &keys.public);
         let reservations = CapacityReservationServiceServer::new(Reservations(record.clone()));
         let suspensions = Suspensions::default();
+        let catalogue = Catalogue::default();
         running.spawn(
             Server::new(&context)
                 .add(reservations)
                 .add(SuspensionServiceServer::new(suspensions.clone()))
-                .add(SkuServiceServer::new(Catalogue))
+                .add(SkuServiceServer::new(catalogue.clone()))
                 .run(shutdown.clone()),
         );
         let inventory_port = ports::free().expect("port");
         let context = behind("inventory", &ca, inventory_port, &keys.public);
-        let regions = Server::new(&context).add(RegionServiceServer::new(Catalogue));
+        let regions = RegionServiceServer::new(catalogue.clone());
+        let regions = Server::new(&context).add(regions);
         running.spawn(regions.run(shutdown.clone()));
         let relay_port = ports::free().expect("port");
         let context = behind("terminal-gateway", &ca, relay_port, &keys.public);
@@ -240,6 +244,7 @@ impl World {
             seeded,
             record,
             suspensions,
+            catalogue,
             http: http.build().expect("client"),
             base: format!("{scheme}://127.0.0.1:{port}"),
             metrics,

@@ -1,7 +1,8 @@
 /** Queries of the node pages. */
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { client, unwrap } from "./client";
-import { SHOWN, usePages } from "./pages";
+import { useHistory } from "./history";
+import { SHOWN } from "./pages";
 import { Problem } from "./problem";
 import type { Allocation, InventoryNode, Slot } from "./types";
 
@@ -58,19 +59,19 @@ export function useHostReport(node_id: string) {
 
 /** What became of a node, the newest first, page by page. */
 export function useNodeHistory(node_id: string) {
-  return usePages(
+  return useHistory(
     ["node-history", node_id],
     (page_token) => unwrap(client.GET("/api/v1/admin/nodes/{node_id}/history", { params: { path: { node_id }, query: { page_size: SHOWN, page_token } } })).then(({ entries: items = [], next_page_token: next }) => ({ items, next })),
-    { refetchInterval: CALM_MS },
+    { interval: CALM_MS },
   );
 }
 
 /** What became of a slot, the newest first, page by page; while `wanted`. */
 export function useSlotHistory(node_id: string, slot_id: string, wanted: boolean) {
-  return usePages(
+  return useHistory(
     ["slot-history", slot_id],
     (page_token) => unwrap(client.GET("/api/v1/admin/nodes/{node_id}/resource-slots/{slot_id}/history", { params: { path: { node_id, slot_id }, query: { page_size: SHOWN, page_token } } })).then(({ entries: items = [], next_page_token: next }) => ({ items, next })),
-    { enabled: wanted, refetchInterval: CALM_MS },
+    { wanted, interval: CALM_MS },
   );
 }
 

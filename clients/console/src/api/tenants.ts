@@ -45,23 +45,34 @@ export function useTerminalSessions(allocation_id: string, filter: string) {
 /** Ids that one filter names: no longer than the API takes. */
 const NAMED_AT_ONCE = 20;
 
-/** Filters for the allocations of these ids, each once. */
+/**
+ * Filters for the allocations of these ids, each once. In their order ids are by time: a new one changes the last filter, and
+ * what the others bring is not asked for again.
+ */
 export function idFilters(ids: string[]): string[] {
-  const each = [...new Set(ids)].map((id) => `id = ${id}`);
+  const each = [...new Set(ids)].sort().map((id) => `id = ${id}`);
   return Array.from({ length: Math.ceil(each.length / NAMED_AT_ONCE) }, (_, at) => each.slice(at * NAMED_AT_ONCE, (at + 1) * NAMED_AT_ONCE).join(" OR "));
 }
 
-/** What these allocations of all projects are called, ended ones too; without those that are not loaded yet. */
+const NAMES = ["tenant-allocations", "names"];
+
+/**
+ * What these allocations of all projects are called, ended ones too; without those that were never loaded. A name of an earlier
+ * filter stands until the present ones are loaded.
+ */
 export function useAllocationNames(ids: string[]): Map<string, string> {
+  const queries = useQueryClient();
   const found = useQueries({
     queries: idFilters(ids).map((filter) => ({
-      queryKey: ["tenant-allocations", "names", filter],
+      queryKey: [...NAMES, filter],
       queryFn: () => unwrap(client.GET("/api/v1/admin/allocations", { params: { query: { filter, include_ended: true, page_size: NAMED_AT_ONCE } } })).then(({ allocations = [] }) => allocations),
       // a name hardly changes, and another page asks for it anew
       staleTime: NAMES_MS,
     })),
   });
-  return new Map(found.flatMap(({ data = [] }) => data.map(({ allocation = {} }) => [allocation.id ?? "", nameOf(allocation)] as const)));
+  const earlier = queries.getQueriesData<TenantAllocation[]>({ queryKey: NAMES }).map(([, data]) => data);
+  const named = [...earlier, ...found.map(({ data }) => data)].flatMap((data = []) => data);
+  return new Map(named.map(({ allocation = {} }) => [allocation.id ?? "", nameOf(allocation)]));
 }
 
 /** Ends a terminal of anybody. */

@@ -4783,11 +4783,11 @@ class AsyncOperations(AsyncCaller):
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.RepairPartitionResponse:
-        """RepairPartition deactivates an NVSwitch partition that the comparison of a node shows as
-        `partition_unowned`: it is active, and of nobody. Its host looks again: one that it has for an allocation,
-        and one while a VM runs with GPUs of which it has no partition, is refused with CLAIMED. Refused with
-        STATE_CONFLICT when the comparison has no such difference, with HOST_UNREACHABLE while the host does not
-        answer. The same key again does the same once more where it was broken off.
+        """RepairPartition deactivates an active NVSwitch partition without an owner: the comparison of a node shows it
+        as `partition_unowned`. Its host looks again: one that it has for an allocation, and one while a VM runs
+        with GPUs of which it has no partition, is refused with CLAIMED. Refused with STATE_CONFLICT when the
+        comparison has no such difference, with HOST_UNREACHABLE while the host does not answer. The same key again
+        does the same once more where it was broken off.
 
         Platform administrators and operators; action `node.repair` on `node`.
 

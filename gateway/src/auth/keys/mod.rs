@@ -4,57 +4,22 @@
 //! background, and what it brings is read here. Only before the first attempt has ended is there nothing to read, and
 //! a reader waits for that one attempt alone.
 mod refresh;
+mod set;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jsonwebtoken::DecodingKey;
-use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, JwkSet, PublicKeyUse};
+use jsonwebtoken::jwk::{Jwk, JwkSet};
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use url::Url;
 
+use refresh::{FetchedKeys, Refresher, fetch_client};
 pub use refresh::{Fetches, RefreshSettings};
-use refresh::{Refresher, fetch_client};
-
-const MAX_JWKS_BYTES: usize = 256 * 1024;
-
-/// Why an issuer's keys are not usable.
-#[derive(Debug, thiserror::Error)]
-pub enum KeysError {
-    /// The file cannot be read.
-    #[error("cannot read the key set {path}")]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
-    /// What was read is no key set.
-    #[error("the key set is malformed")]
-    Malformed(#[from] serde_json::Error),
-    /// The address does not answer.
-    #[error("cannot fetch the key set")]
-    Fetch(#[from] reqwest::Error),
-    /// The answer is far larger than a key set.
-    #[error("the key set has more than {MAX_JWKS_BYTES} bytes")]
-    TooLarge,
-    /// Nothing in the set verifies a token.
-    #[error("the key set has no key that verifies a token")]
-    Empty,
-    /// No key of the issuer is known yet.
-    #[error("no key set was fetched yet")]
-    None,
-    /// The last set is too old to be used.
-    #[error("the last key set is older than its expire_seconds")]
-    Expired,
-    /// The key is not in the set, and a newer set is being fetched or could not be fetched.
-    #[error("the key is not in the last key set, which may be outdated")]
-    Outdated,
-}
+pub use set::KeysError;
+use set::{parse, pick};
 
 /// Where the keys are.
 #[derive(Clone, Debug)]
@@ -80,21 +45,6 @@ impl Drop for Remote {
     fn drop(&mut self) {
         self.task.abort();
     }
-}
-
-/// What the background task has learned.
-#[derive(Clone, Debug, Default)]
-struct FetchedKeys {
-    /// The last set that was fetched.
-    keys: Option<Arc<JwkSet>>,
-    /// When it was.
-    fetched: Option<Instant>,
-    /// Attempts that have ended.
-    attempts: u64,
-    /// Whether the last attempt failed.
-    failed: bool,
-    /// From when on an unknown key causes an attempt; nothing while one is under way.
-    refresh_from: Option<Instant>,
 }
 
 impl KeySource {
@@ -168,7 +118,7 @@ impl KeySource {
 impl Remote {
     fn pick(&self, known: &FetchedKeys, key_id: Option<&str>) -> Result<Option<Jwk>, KeysError> {
         let keys = known.keys.as_deref().ok_or(KeysError::None)?;
-        if is_expired(known.fetched, self.expires, Instant::now()) {
+        if known.is_expired(self.expires, Instant::now()) {
             return Err(KeysError::Expired);
         }
         if let Some(key) = pick(keys, key_id) {
@@ -180,38 +130,5 @@ impl Remote {
             _ => {}
         }
         Err(KeysError::Outdated)
-    }
-}
-
-/// Whether a set that was fetched then is used no more.
-fn is_expired(fetched: Option<Instant>, expires: Option<Duration>, now: Instant) -> bool {
-    let age = fetched.map(|fetched| now.duration_since(fetched));
-    age.zip(expires).is_some_and(|(age, most)| age >= most)
-}
-
-/// Reads a key set with at least one key that verifies a token.
-fn parse(text: &[u8]) -> Result<JwkSet, KeysError> {
-    let keys: JwkSet = serde_json::from_slice(text)?;
-    if keys.keys.iter().any(is_usable) {
-        Ok(keys)
-    } else {
-        Err(KeysError::Empty)
-    }
-}
-
-/// Whether a key may verify a token: it is public, not meant for something else, and well-formed.
-fn is_usable(key: &Jwk) -> bool {
-    let is_public = !matches!(key.algorithm, AlgorithmParameters::OctetKey(_));
-    let meant_for = key.common.public_key_use.as_ref();
-    is_public
-        && meant_for.is_none_or(|usage| *usage == PublicKeyUse::Signature)
-        && DecodingKey::from_jwk(key).is_ok()
-}
-
-fn pick(keys: &JwkSet, key_id: Option<&str>) -> Option<Jwk> {
-    match (key_id, keys.keys.as_slice()) {
-        (Some(id), _) => keys.find(id).cloned(),
-        (None, [only]) => Some(only.clone()),
-        (None, _) => None,
     }
 }

@@ -12,7 +12,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use url::Url;
 
-use super::{FetchedKeys, KeysError, MAX_JWKS_BYTES, is_expired, parse};
+use super::set::{KeysError, MAX_JWKS_BYTES, parse};
 
 /// Pause after the first failure; each further one doubles it.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -82,6 +82,29 @@ impl Fetches {
             KeyValue::new("outcome", outcome),
         ];
         self.counter.add(1, &labels);
+    }
+}
+
+/// What the background task has learned.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FetchedKeys {
+    /// The last set that was fetched.
+    pub(super) keys: Option<Arc<JwkSet>>,
+    /// When it was.
+    pub(super) fetched: Option<Instant>,
+    /// Attempts that have ended.
+    pub(super) attempts: u64,
+    /// Whether the last attempt failed.
+    pub(super) failed: bool,
+    /// From when on an unknown key causes an attempt; nothing while one is under way.
+    pub(super) refresh_from: Option<Instant>,
+}
+
+impl FetchedKeys {
+    /// Whether the last set is used no more at this age.
+    pub(super) fn is_expired(&self, expires: Option<Duration>, now: Instant) -> bool {
+        let age = self.fetched.map(|fetched| now.duration_since(fetched));
+        age.zip(expires).is_some_and(|(age, most)| age >= most)
     }
 }
 
@@ -156,7 +179,7 @@ impl Refresher {
     fn has_keys(&self) -> bool {
         let known = self.learned.borrow();
         let expires = self.settings.expires();
-        known.keys.is_some() && !is_expired(known.fetched, expires, Instant::now())
+        known.keys.is_some() && !known.is_expired(expires, Instant::now())
     }
 
     fn record(&self, fetched: &Result<JwkSet, KeysError>, failures: u32, pause: Duration) {

@@ -1,6 +1,6 @@
 //! Which regions and SKUs an organisation's guardrails may name.
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::organisation_guardrails::start;
@@ -95,4 +95,45 @@ async fn guardrails_name_regions_and_skus_that_there_are() {
         let (status, answered) = answer(request.send().await.expect("answer")).await;
         assert_eq!(status, expected, "{body}: {answered}");
     }
+}
+
+/// Who did not hear the answer repeats the call, and gets it also when what was allowed is deleted meanwhile.
+#[tokio::test]
+async fn a_repeat_of_a_change_is_not_held_to_the_regions_and_skus_there_are_by_then() {
+    let (world, guardrails) = start().await;
+    let change =
+        json!({ "allowed_regions": { "names": ["eu-2"] }, "allowed_skus": { "names": ["large"] } });
+    let patch = async |body: &Value, key: &str| {
+        world
+            .send_as("olga", Method::PATCH, &guardrails, body.clone(), key)
+            .await
+    };
+    let (status, set) = patch(&change, "first").await;
+    assert_eq!((status, &set["etag"]), (200, &json!("1")), "{set}");
+    let (status, other) = patch(
+        &json!({ "allowed_regions": {}, "allowed_skus": {} }),
+        "second",
+    )
+    .await;
+    assert_eq!((status, &other["etag"]), (200, &json!("2")), "{other}");
+    world.catalogue.delete("eu-2");
+    world.catalogue.delete("large");
+
+    let (status, now) = patch(&change, "first").await;
+    assert_eq!((status, &now), (200, &other), "as they are now");
+    assert_eq!(world.recorded("organisation_guardrails.update").await, 2);
+    // under another key it is another change, and another change is not made under this one
+    let (status, refused) = patch(&change, "third").await;
+    assert_eq!(
+        (status, field(&refused)),
+        (400, "allowed_regions.names[0]"),
+        "{refused}"
+    );
+    let another = json!({ "allowed_regions": { "names": ["eu-1"] } });
+    let (status, refused) = patch(&another, "first").await;
+    assert_eq!(
+        (status, reason(&refused)),
+        (409, "IDEMPOTENCY_KEY_REUSED"),
+        "{refused}"
+    );
 }

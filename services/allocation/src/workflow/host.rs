@@ -177,7 +177,7 @@ impl Host {
         Ok(removed.into_inner().removed)
     }
 
-    /// Has an NVSwitch partition deactivated that is of nobody; the host refuses what is claimed.
+    /// Has an active NVSwitch partition without an owner deactivated; the host refuses what is claimed.
     ///
     /// # Errors
     /// The host's refusal; it does not answer.

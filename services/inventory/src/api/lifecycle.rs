@@ -1,7 +1,6 @@
-//! The lifecycle of nodes and slots as operators shape it: labels, mode and limit, retirement, deletion, history.
+//! The lifecycle of nodes and slots as operators shape it: labels, mode and limit, retirement, deletion.
 use gpuaas_common::error::{Error, Result};
-use gpuaas_common::select::{Selection, Wanted};
-use gpuaas_common::{audit, etag, id, labels, page};
+use gpuaas_common::{audit, etag, id, labels};
 use gpuaas_proto::gpuaas::common::v1::SlotStatus;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::scheduler::v1 as ledger;
@@ -12,7 +11,6 @@ use uuid::Uuid;
 
 use super::{LEDGER, Mutation, Nodes, bad, no_node};
 use crate::convert;
-use crate::domain::history::{self, Entry, Positions};
 use crate::domain::lifecycle::Removed;
 use crate::domain::names::{NodeMode, RackName};
 use crate::store::ledger_sync::{self, Kind, SendLock};
@@ -233,70 +231,6 @@ impl Nodes {
         }
     }
 
-    /// A page of two histories that are merged: that of the ledger, and what inventory itself knows.
-    pub(super) async fn history(
-        &self,
-        request: &api::ListNodeHistoryRequest,
-    ) -> Result<api::ListNodeHistoryResponse> {
-        let node_id = id::parse("node_id", &request.node_id)?;
-        let key = node_id.to_string();
-        let size = page::page_size(request.page_size)?;
-        let selection = Selection::parse(&lifecycle::HISTORY, &request.filter, &request.order_by)?;
-        let [filter, order_by] = selection.texts();
-        let query = [key.as_str(), filter, order_by];
-        let after = page::decode::<Positions>(&request.page_token, &query)?.unwrap_or_default();
-        self.row(node_id).await?;
-        let requested = ledger::ListNodeHistoryRequest {
-            node_id: key.clone(),
-            limit: u32::try_from(size).unwrap_or(u32::MAX),
-            filter: request.filter.clone(),
-            order_by: request.order_by.clone(),
-            page_token: after.ledger.clone(),
-        };
-        let reported = self.0.ledger()?.list_node_history(requested).await?;
-        let reported = reported.into_inner();
-        let wanted = Wanted {
-            page_token: &after.own,
-            size,
-            query: &[&key],
-        };
-        let mut conn = self.0.pool.acquire().await?;
-        let (own, more) = lifecycle::history(&mut conn, node_id, &selection, wanted).await?;
-        let own = own.into_iter().map(|(entry, token)| {
-            let time = convert::time(entry.at);
-            Entry {
-                at: Some((time.seconds, time.nanos)),
-                token,
-                of_ledger: false,
-                content: api::NodeHistoryEntry {
-                    time: Some(time),
-                    state: entry.state,
-                    reason: entry.reason,
-                    principal: entry.principal,
-                },
-            }
-        });
-        let of_ledger = reported.entries.into_iter().map(|entry| Entry {
-            at: entry.time.map(|time| (time.seconds, time.nanos)),
-            token: entry.page_token,
-            of_ledger: true,
-            content: api::NodeHistoryEntry {
-                time: entry.time,
-                state: entry.state,
-                reason: entry.reason,
-                principal: entry.principal,
-            },
-        });
-        let more = more || !reported.next_page_token.is_empty();
-        let all = own.chain(of_ledger).collect();
-        let size = usize::try_from(size).unwrap_or(usize::MAX);
-        let (entries, next) = history::page(all, after, (size, selection.is_descending(), more));
-        Ok(api::ListNodeHistoryResponse {
-            entries,
-            next_page_token: next.map_or_else(String::new, |next| page::encode(&next, &query)),
-        })
-    }
-
     pub(super) async fn retire_slot(
         &self,
         request: &Request<api::RetireResourceSlotRequest>,
@@ -330,35 +264,6 @@ impl Nodes {
             tracing::info!(%node_id, slot_id, "retire slot");
         }
         Ok(convert::slot(slot))
-    }
-
-    pub(super) async fn slot_history(
-        &self,
-        request: &api::ListResourceSlotHistoryRequest,
-    ) -> Result<api::ListResourceSlotHistoryResponse> {
-        let limit = page::page_size(request.page_size)?;
-        let requested = ledger::ListSlotHistoryRequest {
-            node_id: id::parse("node_id", &request.node_id)?.to_string(),
-            slot_id: id::parse("slot_id", &request.slot_id)?.to_string(),
-            limit: u32::try_from(limit).unwrap_or(u32::MAX),
-            filter: request.filter.clone(),
-            order_by: request.order_by.clone(),
-            page_token: request.page_token.clone(),
-        };
-        let reported = self.0.ledger()?.list_slot_history(requested).await?;
-        let reported = reported.into_inner();
-        let entry = |entry: ledger::SlotHistoryEntry| api::SlotHistoryEntry {
-            time: entry.time,
-            kind: entry.kind,
-            generation: entry.generation,
-            detail: entry.detail,
-            allocation_id: entry.allocation_id,
-            principal: entry.principal,
-        };
-        Ok(api::ListResourceSlotHistoryResponse {
-            entries: reported.entries.into_iter().map(entry).collect(),
-            next_page_token: reported.next_page_token,
-        })
     }
 
     /// A node as digests are of it: without what the ledger has of it.

@@ -1,5 +1,6 @@
 //! One thin method per RPC: parse, call, map the error.
 mod approval_refusal;
+mod history;
 mod host_reports;
 mod hosts;
 mod identity;

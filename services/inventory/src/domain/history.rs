@@ -1,18 +1,36 @@
 //! One history of two lists: what the ledger has of a node, and what inventory itself has, merged page by page.
 use serde::{Deserialize, Serialize};
 
+/// When an entry was made: seconds and nanoseconds.
+pub type Moment = (i64, i32);
+
 /// Up to where a reader has read each list; an empty token: from its beginning on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Positions {
     pub own: String,
     pub ledger: String,
+    /// Of the last entry of the page before. A token of the release before has none.
+    #[serde(default)]
+    pub last: Option<Moment>,
+}
+
+impl Positions {
+    /// Of the entries that come after these positions those that belong there. A list of which no page had an entry yet is read
+    /// from its beginning: when the newest come first, what is newer than the last entry of the page before is new since then.
+    pub fn without_new<T>(
+        &self,
+        entries: impl Iterator<Item = Entry<T>>,
+        descending: bool,
+    ) -> impl Iterator<Item = Entry<T>> {
+        let last = self.last.filter(|_| descending);
+        entries.filter(move |entry| last.is_none_or(|last| entry.at <= Some(last)))
+    }
 }
 
 /// An entry of one of the lists.
 #[derive(Debug, Clone)]
 pub struct Entry<T> {
-    /// Seconds and nanoseconds.
-    pub at: Option<(i64, i32)>,
+    pub at: Option<Moment>,
     /// Of the page of its list that begins after it.
     pub token: String,
     pub of_ledger: bool,
@@ -38,6 +56,7 @@ pub fn page<T>(
     entries.truncate(size);
     let mut next = after;
     for entry in &entries {
+        next.last = entry.at;
         match entry.of_ledger {
             true => next.ledger.clone_from(&entry.token),
             false => next.own.clone_from(&entry.token),
@@ -105,6 +124,39 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// A new entry of a list that no page has shown yet is on none of the later ones.
+    #[test]
+    fn what_is_new_since_the_first_page_is_on_no_later_one() {
+        let (own, mut ledger) = (vec![9, 8, 3], vec![5, 4, 1]);
+        let whole = [90, 80, 51, 41, 30, 11];
+        for size in 1..whole.len() {
+            let (mut found, mut after) = (Vec::new(), Some(Positions::default()));
+            while let Some(positions) = after {
+                // as many as there may be new ones
+                let (own, _) = read(&own, false, &positions.own, 10);
+                let (of_ledger, _) = read(&ledger, true, &positions.ledger, 10);
+                let both = own.into_iter().chain(of_ledger);
+                let entries: Vec<_> = positions.without_new(both, true).collect();
+                let (page, next) = page(entries, positions, (size, true, false));
+                found.extend(page);
+                after = next;
+                if ledger.len() == 3 && found.len() < 3 {
+                    ledger.splice(0..0, [11, 10]);
+                }
+            }
+            assert_eq!(found, whole, "in pages of {size}");
+            ledger = vec![5, 4, 1];
+        }
+        // the oldest first, what is new comes last
+        let last = Some((5, 0));
+        let positions = Positions {
+            last,
+            ..Positions::default()
+        };
+        let (entries, _) = read(&[6, 5, 4], true, "", 3);
+        assert_eq!(positions.without_new(entries.into_iter(), false).count(), 3);
     }
 
     #[test]

@@ -28,7 +28,7 @@ export function repairedBy({ repair, slot_id, kind }: NodeDifference, slots: Slo
   return slot && (kind === "held_on_host" || isRepairable(slot)) ? slot : undefined;
 }
 
-/** Deactivates a partition that is of nobody. */
+/** Deactivates a partition without an owner. */
 function RepairPartition({ nodeId, id }: { nodeId: string; id: number }) {
   const [reason, setReason] = useState("");
   const queries = useQueryClient();

@@ -184,6 +184,35 @@ async fn a_49_labels_change_any_time_mode_and_limit_only_out_of_service() {
         }
         assert_eq!(&pages, all, "{order_by}");
     }
+    // what the ledger says after a page without an entry of it is on no later page
+    let mut walked = Vec::new();
+    let mut request = api::ListNodeHistoryRequest {
+        node_id: node_id.into(),
+        filter: "state = configured OR state = cordoned OR state = draining".into(),
+        page_size: 1,
+        ..Default::default()
+    };
+    loop {
+        let asked = world.admin("", request.clone());
+        let page = world.nodes().list_node_history(asked).await;
+        let page = page.expect("a page").into_inner();
+        walked.extend(page.entries.into_iter().map(|entry| entry.state));
+        if walked.len() == 1 {
+            world.ledger.say(node_id, "draining").await;
+        }
+        request.page_token = page.next_page_token;
+        if request.page_token.is_empty() {
+            break;
+        }
+    }
+    let states = entries.iter().map(|entry| entry.state.as_str());
+    let before: Vec<&str> = states
+        .filter(|state| ["configured", "cordoned"].contains(state))
+        .collect();
+    assert_eq!(before[..2], ["configured", "cordoned"]);
+    assert_eq!(walked, before);
+    let newest = selected("state = draining", "").await.expect("a history");
+    assert_eq!(newest.len(), 1, "of those who begin now");
     let foreign = api::ListNodeHistoryRequest {
         node_id: node_id.into(),
         page_token: "x".into(),
