@@ -83,7 +83,7 @@ bench-build: install ## build what is measured, and what measures, once
 bench-login: bench-build ## from a request to the first login, next to a plain script; memory at rest
 	@$(MEASURE)/first_login
 
-bench-agent: bench-build ## clones, launches at once on one host, what the agent takes at rest, and its comparison
+bench-agent: bench-build ## clones, launches at once on one host, the agent at rest, its comparison, and a provision next to a plain script
 	@$(MEASURE)/agent
 
 bench-creates: install ## 1 and 32 launches at once on a host without guests, from request to active

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The peer of the first-login benchmark: one VM by hand, with the same image, shape, disk and host as a slice, and
+# The peer of the benchmarks of a launch: one VM by hand, with the same image, shape, disk and host as a slice, and
 # nothing else: no checks, no journal, no control plane. Prints the seconds from the first command to a login, then
 # removes the VM again. Runs inside the lab host.
 #

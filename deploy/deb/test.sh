@@ -99,7 +99,8 @@ systemctl --quiet --root="$root" enable $name gpuaas-slice-fabric-vfs gpuaas-sli
     gpuaas-slice-network-baseline gpuaas-slice-ovs-bridge
 before=$(present)
 [ "$(enabled | wc -l)" = 5 ] || fail "the played host has other units enabled: $(enabled)"
-journal() { python3 - "$root/var/lib/gpuaas/journal.sqlite" "$1" << 'SQL'
+state=$root/var/lib/gpuaas
+journal() { python3 - "$state/journal.sqlite" "$1" << 'SQL'
 import sqlite3, sys
 with sqlite3.connect(sys.argv[1]) as journal:
     journal.executescript(sys.argv[2])
@@ -108,18 +109,31 @@ SQL
 slot=0192f0c1-1111-7bbb-8ccc-000000000000 allocation=158ea147-0115-407f-bbd5-1850c32b9517
 journal "$(cat agent/src/journal/schema.sql); INSERT INTO holds (slot_id, allocation_id) VALUES ('$slot', '$allocation');
     INSERT INTO fences (slot_id, cell_epoch, slot_generation, workflow_epoch) VALUES ('$slot', 1, 1, 1)"
-echo 0000:1b:00.0 > "$root/var/lib/gpuaas/vfio-devices"
+echo 0000:1b:00.0 > "$state/vfio-devices"
 # says TEXT: what the removal said of it
 says() { grep -qF "$1" "$work/said" || { cat "$work/said" >&2; fail "the removal does not say \"$1\""; }; }
 ! try --remove $name || fail "it is removed while an allocation holds a slot"
 says "gpuaas-slice-${allocation//-/}"
 says GPUAAS_REMOVE_WITH_VMS=1
 same "a removal that is refused changes something" "$before" "$(present | grep -v /var/lib/gpuaas/)"
+# a drop-in of the operator names another state folder
+own=$root/etc/systemd/system/$name.service.d
+mkdir -p "$own" "$root/srv"
+mv "$state" "$root/srv/gpuaas"
+state=$root/srv/gpuaas
+echo 0000:3b:00.0 > "$state/vfio-devices"
+printf '[Service]\nEnvironmentFile=/etc/gpuaas/agent.env\n' > "$own/site.conf"
+echo "GPUAAS_NODE_AGENT_OPTIONS='--set agent.state_dir=/srv/gpuaas'" > "$root/etc/gpuaas/agent.env"
+! try --remove $name || fail "it is removed while an allocation holds a slot by the journal that a drop-in names"
+says "gpuaas-slice-${allocation//-/}"
 journal "DELETE FROM holds"
 host --remove $name
 [ ! -e "$root/opt/gpuaas/node-agent/$name" ] || fail "a removal leaves the program"
 same "the units that are still enabled" "" "$(enabled)"
-says "stay bound to vfio-pci, also at the next start of the host: 0000:1b:00.0. To give each back: driverctl unset-override"
+says "stay bound to vfio-pci, also at the next start of the host: 0000:3b:00.0. To give each back: driverctl unset-override"
+rm -r "$own" "$root/etc/gpuaas/agent.env"
+mv "$state" "$root/var/lib/gpuaas"
+state=$root/var/lib/gpuaas
 
 # who says so removes it with a hold, and what it keeps of the slot stays
 host --install "$package"

@@ -4,6 +4,7 @@ pub mod envoy;
 pub mod http;
 pub mod measure;
 pub mod memory;
+pub mod plain;
 pub mod slice;
 pub mod socket;
 pub mod stand_in;

@@ -1,13 +1,11 @@
 //! `ReadMetrics`: what was measured of the VM of an allocation (D-90).
 use gpuaas_proto::gpuaas::agent::v1 as pb;
-use gpuaas_proto::gpuaas::common::v1::{MetricPoint, MetricSeries};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
 use crate::error::{HostError, HostResult};
 use crate::ids::AllocationId;
 use crate::node::Node;
-use crate::telemetry::{Key, Point};
-use crate::wall_clock::timestamp;
+use crate::telemetry::message;
 
 /// Most steps of an answer.
 const MOST_STEPS: i64 = 1500;
@@ -43,7 +41,7 @@ pub fn read(node: &Node, request: &pb::ReadMetricsRequest) -> HostResult<pb::Rea
         .telemetry
         .read(allocation, start_ms, end_ms, step.saturating_mul(1000));
     Ok(pb::ReadMetricsResponse {
-        series: measured.series.into_iter().map(wire).collect(),
+        series: measured.series.into_iter().map(message).collect(),
         guest_state: measured.guest.into(),
         step_seconds: u32::try_from(step).unwrap_or(u32::MAX),
     })
@@ -55,16 +53,4 @@ fn milliseconds(field: &'static str, time: Option<&prost_types::Timestamp>) -> H
     jiff::Timestamp::new(time.seconds, time.nanos)
         .map(jiff::Timestamp::as_millisecond)
         .map_err(|_| wrong())
-}
-
-fn wire(((metric, gpu), points): (Key, Vec<Point>)) -> MetricSeries {
-    let point = |(at_ms, value)| MetricPoint {
-        time: Some(timestamp(at_ms)),
-        value,
-    };
-    MetricSeries {
-        metric: metric.into(),
-        gpu,
-        points: points.into_iter().map(point).collect(),
-    }
 }

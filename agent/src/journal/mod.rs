@@ -7,6 +7,7 @@ mod devices;
 mod ingress;
 mod lease_rows;
 mod leases;
+mod measured;
 mod operations;
 mod partitions;
 mod power;

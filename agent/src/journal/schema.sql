@@ -113,3 +113,10 @@ CREATE TABLE IF NOT EXISTS ingress (
     -- gpuaas.agent.v1.AllocationIngress.
     wanted        BLOB NOT NULL
 ) STRICT;
+
+-- What was measured of each VM in its last hour, from an orderly end of the agent to its next start.
+CREATE TABLE IF NOT EXISTS measured (
+    allocation_id TEXT PRIMARY KEY,
+    -- gpuaas.agent.v1.ReadMetricsResponse.
+    series        BLOB NOT NULL
+) STRICT;

@@ -13,19 +13,22 @@ use crate::ids::AllocationId;
 use crate::node::Node;
 use crate::wall_clock::now_ms;
 
-/// Measures the VMs until `shutdown`.
+/// Measures the VMs until `shutdown`, and hands what was measured over to the next agent.
 pub async fn run(node: &Arc<Node>, shutdown: CancellationToken) {
     let mut ticks = tokio::time::interval(node.telemetry.pause);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut followed: HashMap<AllocationId, AbortOnDropHandle<()>> = HashMap::new();
     let mut was_failing = false;
+    if let Err(error) = node.telemetry.take_over(&node.journal, now_ms()) {
+        tracing::warn!(%error, "cannot take over what was measured before");
+    }
     loop {
         let measured = async {
             ticks.tick().await;
             measure(node).await
         };
         let (answering, outcome) = tokio::select! {
-            () = shutdown.cancelled() => return,
+            () = shutdown.cancelled() => break,
             measured = measured => measured,
         };
         // once, and not four times a minute
@@ -43,6 +46,9 @@ pub async fn run(node: &Arc<Node>, shutdown: CancellationToken) {
             };
             followed.entry(allocation).or_insert_with(begin);
         }
+    }
+    if let Err(error) = node.telemetry.keep(&node.journal, now_ms()) {
+        tracing::warn!(%error, "cannot keep what was measured");
     }
 }
 

@@ -1,12 +1,13 @@
 //! What the VMs of this host use (D-90): CPU, network and disk as libvirt counts them, memory and GPUs as the guests report
-//! over the host's own login. It is kept in memory, for charts: an hour as it was measured, a day by the minute, nothing across a
-//! restart of the agent. Prometheus is for history (`metrics`).
+//! over the host's own login. It is kept in memory, for charts: an hour as it was measured, a day by the minute. A restart of the
+//! agent leaves the hour (`kept`). Prometheus is for history (`metrics`).
 //!
 //! A guest is the tenant's. Each is queried by a task of its own, so that a slow one keeps no other waiting; its answer becomes
 //! numbers within bounds, and nothing of it a name or a label but the index of a GPU.
 pub mod follow;
 mod guest;
 mod guest_locks;
+mod kept;
 mod measure;
 pub mod metrics;
 mod rates;
@@ -22,6 +23,7 @@ use gpuaas_proto::gpuaas::common::v1::GuestMetricsState;
 use crate::ids::AllocationId;
 use crate::vm::Usage;
 use guest_locks::GuestLocks;
+pub use kept::message;
 use rates::{Sample, rates};
 pub use report::COMMAND as GUEST_COMMAND;
 use report::Report;

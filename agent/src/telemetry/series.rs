@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use gpuaas_proto::gpuaas::common::v1::VmMetric;
 
 /// What is kept as it was measured, in milliseconds.
-const FINE_MS: i64 = 3600 * 1000;
+pub(super) const FINE_MS: i64 = 3600 * 1000;
 /// What is kept as means, in milliseconds.
 const COARSE_MS: i64 = 24 * 3600 * 1000;
 /// Length of a mean.

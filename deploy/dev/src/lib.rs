@@ -5,6 +5,7 @@
 //! ([`ports`]). Nothing here is used in production.
 
 pub mod ca;
+mod claims;
 pub mod error;
 pub mod health;
 pub mod lab;

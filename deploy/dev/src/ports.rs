@@ -8,11 +8,12 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use crate::claims;
 use crate::error::{Error, Result};
-use crate::paths;
 
-/// Where all processes of this machine find what one of them holds. Not `TMPDIR`, which differs from one to the other.
-const MACHINE: &str = "/tmp";
+/// Folders of what a process of this machine holds.
+const PORTS: &str = "gpuaas-ports";
+const INSTANCE_NUMBERS: &str = "gpuaas-instances";
 /// How many stacks fit beside each other on one machine.
 const INSTANCES: u16 = 64;
 /// First port of the blocks of instances other than the first one.
@@ -31,16 +32,13 @@ const SINGLES: u16 = 3_000;
 pub fn free() -> Result<u16> {
     /// Locked as long as the process lives.
     static TAKEN: Mutex<Vec<File>> = Mutex::new(Vec::new());
-    let folder = Path::new(MACHINE).join("gpuaas-ports");
-    std::fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
+    let folder = claims::folder(PORTS).map_err(Error::file("share", Path::new(PORTS)))?;
     // tests that start together begin at different ones
     let first = u16::try_from(std::process::id() % u32::from(SINGLES)).unwrap_or_default();
     let ports = (0..SINGLES).map(|next| (first + next) % SINGLES + SINGLE_BASE);
     for port in ports {
-        let file = folder.join(port.to_string());
-        let file = File::options().create(true).append(true).open(file);
-        if let Ok(file) = file
-            && file.try_lock().is_ok()
+        let claimed = claims::claim(&folder, port).map_err(Error::file("claim", &folder))?;
+        if let Some(file) = claimed
             && TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
         {
             TAKEN
@@ -165,15 +163,14 @@ impl ClaimedInstance {
     ///
     /// Numbers are claimed per machine, since ports and interfaces belong to the machine.
     pub fn claim() -> Result<Self> {
-        let folder = Path::new(MACHINE).join("gpuaas-instances");
-        paths::ensure_dir(&folder)?;
+        let folder = claims::folder(INSTANCE_NUMBERS)
+            .map_err(Error::file("share", Path::new(INSTANCE_NUMBERS)))?;
         for number in 1..INSTANCES {
-            let path = folder.join(number.to_string());
-            let file = File::create(&path).map_err(Error::file("create", &path))?;
-            if file.try_lock().is_ok() {
+            let claimed = claims::claim(&folder, number).map_err(Error::file("claim", &folder))?;
+            if let Some(lock) = claimed {
                 return Ok(Self {
                     instance: Instance(number),
-                    _lock: file,
+                    _lock: lock,
                 });
             }
         }
@@ -231,9 +228,8 @@ mod tests {
         let (first, second) = (free().unwrap(), free().unwrap());
         assert_ne!(first, second);
         // another process finds it locked
-        let file = Path::new(MACHINE).join(format!("gpuaas-ports/{first}"));
-        let other = File::options().append(true).open(file).unwrap();
-        assert!(other.try_lock().is_err());
+        let folder = claims::folder(PORTS).unwrap();
+        assert!(claims::claim(&folder, first).unwrap().is_none());
         TcpListener::bind((Ipv4Addr::LOCALHOST, first)).unwrap();
     }
 

@@ -1,9 +1,12 @@
 //! What a host spends: the clone of an image next to `qemu-img` and `dd`, launches at once on one host, memory and
-//! processor time of the agent with and without VMs, and the comparison of a host with one and with eight. Prints Markdown.
+//! processor time of the agent with and without VMs, the comparison of a host with one and with eight, and a provision next
+//! to a plain script. Prints Markdown.
 //!
 //! usage: make bench-agent
+//!        agent [provision]    all of it, or the provision alone
 mod clone;
 mod comparison;
+mod provision;
 
 use std::time::{Duration, Instant};
 
@@ -23,11 +26,22 @@ const QUIET: Duration = Duration::from_secs(90);
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
+    let part = std::env::args().nth(1);
+    let all = match part.as_deref() {
+        None => true,
+        Some("provision") => false,
+        Some(other) => anyhow::bail!("there is no part {other}; the usage is agent [provision]"),
+    };
     println!("{}\n", circumstances());
-    clone::measure().await?;
+    if all {
+        clone::measure().await?;
+    }
     system::with(Hosts::LabOf(SLOTS), &[], async |system| {
         slice::release_all(&system.user).await?;
-        measure(system).await
+        if all {
+            measure(system).await?;
+        }
+        provision::measure(system).await
     })
     .await
 }

@@ -53,7 +53,7 @@ function Nothing({ allocation, range }: { allocation: Allocation; range: string 
   return (
     <Card title="Metrics">
       <Empty icon={<ChartColumn size={28} />} title={`Nothing measured in the last ${range.replace(/^1 /, "")}`}>
-        {stopped ? "The VM is stopped. Start it, or choose a longer range." : "The first values appear about 30 seconds after the VM starts. The host keeps them for 24 hours, and loses them when its agent restarts."}
+        {stopped ? "The VM is stopped. Start it, or choose a longer range." : "The first values appear about 30 seconds after the VM starts. The host keeps them for 24 hours, and only those of the last hour when its agent restarts."}
       </Empty>
     </Card>
   );
