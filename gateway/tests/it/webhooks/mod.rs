@@ -15,7 +15,7 @@ use gpuaas_dev::until::until;
 use gpuaas_proto::gpuaas::internal::events::v1::Event;
 use prost_types::value::Kind;
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::world::{World, answer};

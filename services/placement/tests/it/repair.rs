@@ -107,6 +107,7 @@ async fn d_75_a_wipe_is_listed_with_its_policy_and_its_method() {
         let wanted = Wanted {
             page_token: "",
             size: 10,
+            query: &[],
         };
         let listed = wipes::of_slot(&mut tx, slot, &by(filter), wanted).await;
         let (listed, _) = listed.expect("wipes");

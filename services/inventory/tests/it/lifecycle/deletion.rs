@@ -3,7 +3,6 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::inventory::v1::{self as api, NodeLifeState};
 
 use super::{delete, names, retire};
-use crate::discovery::ended;
 use crate::host::Host;
 use crate::ready::Ready;
 use crate::world::{World, refused, until};

@@ -5,7 +5,7 @@ use tonic::Code;
 
 use super::update;
 use crate::ready::Ready;
-use crate::world::{refused, until};
+use crate::world::until;
 
 /// how long each step took, from the times of the history.
 // partly A-21: of what MAAS, cloud-init and the site's bootstrap do, only the end is seen

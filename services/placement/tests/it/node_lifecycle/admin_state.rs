@@ -5,7 +5,7 @@ use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::{Outcome, approval};
 use uuid::Uuid;
 
-use super::{become_, first, latest, reported, state, word};
+use super::{become_, latest, reported, state, word};
 use crate::world::lab_slot;
 
 #[tokio::test]

@@ -4,10 +4,10 @@ use gpuaas_placement::model::SlotStatus;
 use gpuaas_placement::node_health::{self, Report, Severity};
 use gpuaas_placement::node_placement::{self, Intent};
 use gpuaas_placement::nodes::{self, NodeSpec};
-use gpuaas_placement::{Error, slots};
+use gpuaas_placement::Error;
 use uuid::Uuid;
 
-use super::{become_, first, latest, of_node, of_slot, reported, state, word};
+use super::{become_, latest, of_node, of_slot, reported, state, word};
 
 #[tokio::test]
 async fn a_node_is_broken_as_long_as_a_break_fix_record_is_open() {

@@ -23,7 +23,7 @@ use gpuaas_placement::lifecycle::{self, NODE_HISTORY, NodeEntry, SLOT_HISTORY, S
 use gpuaas_placement::model::Attribution;
 use gpuaas_placement::node_placement::{self, Intent, NodePlacement};
 use gpuaas_placement::nodes::NodeSpec;
-use gpuaas_placement::{Error, slots};
+use gpuaas_placement::Error;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
