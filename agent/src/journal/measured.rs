@@ -33,7 +33,8 @@ impl Journal {
             let mut found = Vec::new();
             for row in rows {
                 let (allocation, series) = row?;
-                found.push((allocation.parse()?, series));
+                let allocation: AllocationId = allocation.parse()?;
+                found.push((allocation, series));
             }
             Ok(found)
         })

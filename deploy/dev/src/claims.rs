@@ -24,9 +24,10 @@ pub fn folder(name: &str) -> Result<PathBuf> {
 }
 
 fn share(folder: &Path) -> Result<()> {
-    match std::fs::create_dir(folder) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
+    if let Err(error) = std::fs::create_dir(folder)
+        && error.kind() != ErrorKind::AlreadyExists
+    {
+        return Err(error);
     }
     let there = std::fs::metadata(folder)?;
     // the umask of whoever made it may have closed it
