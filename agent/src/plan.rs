@@ -22,6 +22,9 @@ use crate::topology::{pci, readiness};
 /// Most virtual CPUs and MiB of memory of a shape.
 const MAX_VCPUS: u32 = 512;
 const MAX_MEMORY_MIB: u32 = 4 << 20;
+/// Most megabits per second of its interface, and most kilobytes of a burst: the switch counts it in kilobits.
+const MAX_NETWORK_MBPS: u32 = 1_000_000;
+const MAX_NETWORK_BURST_KB: u32 = 250_000;
 
 /// Validates the live state and plans. For a provision everything must be fit; for a release or repair a
 /// missing disk leaves its `block_device` empty, since the VM must go all the same.
@@ -224,6 +227,18 @@ fn check_shape(node: &Node, shape: &pb::VmShape) -> HostResult<()> {
             format!("must be 64 to {MAX_MEMORY_MIB}"),
         ));
     }
+    for (field, limit, most) in [
+        ("shape.network_mbps", shape.network_mbps, MAX_NETWORK_MBPS),
+        (
+            "shape.network_burst_kb",
+            shape.network_burst_kb,
+            MAX_NETWORK_BURST_KB,
+        ),
+    ] {
+        if limit.is_some_and(|limit| !(1..=most).contains(&limit)) {
+            return Err(HostError::invalid(field, format!("must be 1 to {most}")));
+        }
+    }
     if shape.hugepages {
         let free = readiness::free_hugepages(&node.root);
         if !node.settings.profile.hugepages || free < shape.memory_mib.div_ceil(1024) {
@@ -327,6 +342,7 @@ mod tests {
             vcpus: 2,
             memory_mib: 3 << 10,
             hugepages,
+            ..pb::VmShape::default()
         };
         let node = lab_node(dir.path(), true);
         for (free, fits) in [("0", false), ("2", false), ("3", true)] {

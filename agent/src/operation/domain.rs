@@ -1,6 +1,7 @@
 //! The domain of a VM: what it is defined on, its start, and whether it runs.
 use std::path::PathBuf;
 
+use gpuaas_proto::gpuaas::agent::v1::VmShape;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
 use super::remove;
@@ -8,9 +9,9 @@ use super::work::Work;
 use crate::disk::passthrough;
 use crate::error::{HostError, HostResult};
 use crate::host::blocking;
-use crate::settings::NvmeAttachment;
+use crate::settings::{Network, NvmeAttachment};
 use crate::vm::PowerState;
-use crate::vm::domain_xml::{DomainSpec, domain_xml};
+use crate::vm::domain_xml::{Bandwidth, DomainSpec, domain_xml};
 use crate::vm::locality::{SlotDevices, locality};
 use crate::vm::serial_log;
 
@@ -74,6 +75,7 @@ pub async fn define_on(work: &Work, disks: Disks, seed: Option<PathBuf>) -> Host
         seed,
         mac: plan.mac.parse()?,
         port: work.operation.allocation.port_name(),
+        bandwidth: bandwidth(&shape, &work.node.settings.network),
         locality,
         serial_log,
     };
@@ -85,12 +87,27 @@ pub async fn define_on(work: &Work, disks: Disks, seed: Option<PathBuf>) -> Host
     work.node.hypervisor.define(xml).await
 }
 
+/// Limit of the VM's interface: that of its SKU, otherwise that of the host (D-60, J-22).
+fn bandwidth(shape: &VmShape, network: &Network) -> Option<Bandwidth> {
+    let of_sku = shape.network_mbps.map(|mbits| Bandwidth {
+        mbits,
+        burst_kb: shape.network_burst_kb,
+    });
+    of_sku.or_else(|| {
+        network.vm_bandwidth_mbits.map(|mbits| Bandwidth {
+            mbits,
+            burst_kb: None,
+        })
+    })
+}
+
 /// Starts the VM with its neighbours' rules in force and its own from its first frame on: a port that has none yet
 /// passes nothing (P11). Its port is a new one, so that it has its limits (D-60).
 pub async fn start_apart(work: &Work) -> HostResult<()> {
-    let network = &work.node.settings.network;
+    let shape = work.operation.plan.shape.unwrap_or_default();
+    let limit = bandwidth(&shape, &work.node.settings.network);
     let state = work.node.hypervisor.state(work.vm().as_str()).await?;
-    if network.vm_bandwidth_mbits.is_some() && matches!(state, None | Some(PowerState::ShutOff)) {
+    if limit.is_some() && matches!(state, None | Some(PowerState::ShutOff)) {
         remove::port(&work.node, work.operation.allocation).await?;
     }
     work.node.network_rules.put().await?;
@@ -122,5 +139,32 @@ pub async fn still_running(work: &Work, reason: ErrorReason) -> HostResult<()> {
             ErrorReason::HypervisorFailed,
             "the domain is gone",
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d_60_j_22_the_limit_of_the_sku_wins_over_that_of_the_host() {
+        let host = |vm_bandwidth_mbits| Network {
+            vm_bandwidth_mbits,
+            ..Network::default()
+        };
+        let sku = |network_mbps, network_burst_kb| VmShape {
+            network_mbps,
+            network_burst_kb,
+            ..VmShape::default()
+        };
+        let limit = |mbits, burst_kb| Some(Bandwidth { mbits, burst_kb });
+        for (shape, network, expected) in [
+            (sku(None, None), host(None), None),
+            (sku(None, None), host(Some(1000)), limit(1000, None)),
+            (sku(Some(50), Some(64)), host(None), limit(50, Some(64))),
+            (sku(Some(5000), None), host(Some(1000)), limit(5000, None)),
+        ] {
+            assert_eq!(bandwidth(&shape, &network), expected, "{shape:?}");
+        }
     }
 }

@@ -56,8 +56,8 @@ pub struct Network {
     pub reachable: Vec<Ipv4Net>,
     /// Networks that guests may not reach, public ones too; they win over `reachable`.
     pub unreachable: Vec<Ipv4Net>,
-    /// What a VM may send, and what it may receive, in megabits a second (D-60, J-22); none: as much as the wire takes. The
-    /// kernel limits it, so a bridge that passes packets on in user space cannot.
+    /// What a VM may send, and what it may receive, in megabits a second, where its SKU says nothing (D-60, J-22); none: as much
+    /// as the wire takes. The kernel limits it, so a bridge that passes packets on in user space cannot.
     pub vm_bandwidth_mbits: Option<u32>,
     /// An address outside of this host that guests may reach. A check sends a packet to it from the bridge, which is
     /// counted and dropped before it would leave.

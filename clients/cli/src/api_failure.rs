@@ -171,6 +171,8 @@ fn given_as(field: &str) -> Option<&'static str> {
         "profile.name" => "--profile",
         "profile.vcpus_per_gpu" => "--vcpus",
         "profile.memory_mib_per_gpu" => "--memory",
+        "profile.network_mbps" => "--network-mbps",
+        "profile.network_burst_kb" => "--network-burst-kb",
         _ => return None,
     })
 }

@@ -67,6 +67,8 @@ struct Row {
     vcpus_per_gpu: i32,
     memory_mib_per_gpu: i32,
     hugepages: bool,
+    network_mbps: Option<i32>,
+    network_burst_kb: Option<i32>,
     price_version_id: Option<Uuid>,
     price_currency: Option<String>,
     price_nanos: Option<i64>,
@@ -109,6 +111,8 @@ impl From<Row> for Sku {
                 vcpus_per_gpu: row.vcpus_per_gpu,
                 memory_mib_per_gpu: row.memory_mib_per_gpu,
                 hugepages: row.hugepages,
+                network_mbps: row.network_mbps,
+                network_burst_kb: row.network_burst_kb,
             },
             price,
             disabled: row.disabled,
@@ -120,7 +124,7 @@ macro_rules! select {
     ($tail:literal) => {
         concat!(
             "SELECT s.code, display_name, capacity_shape, slot_class, allowed_gpu_counts, profile_name, vcpus_per_gpu,
-                    memory_mib_per_gpu, hugepages, price_version_id, price_currency, price_nanos, disabled ",
+                    memory_mib_per_gpu, hugepages, network_mbps, network_burst_kb, price_version_id, price_currency, price_nanos, disabled ",
             $tail
         )
     };
@@ -406,13 +410,14 @@ pub async fn put_sku(conn: &mut PgConnection, sku: &Sku) -> Result<Sku> {
     counts.sort_unstable();
     let done = sqlx::query(
         "INSERT INTO skus (code, display_name, capacity_shape, slot_class, allowed_gpu_counts, profile_name,
-                           vcpus_per_gpu, memory_mib_per_gpu, hugepages, disabled)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+                           vcpus_per_gpu, memory_mib_per_gpu, hugepages, disabled, network_mbps, network_burst_kb)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
          ON CONFLICT (code) DO UPDATE SET display_name = excluded.display_name,
                 capacity_shape = excluded.capacity_shape, slot_class = excluded.slot_class,
                 allowed_gpu_counts = excluded.allowed_gpu_counts, profile_name = excluded.profile_name,
                 vcpus_per_gpu = excluded.vcpus_per_gpu, memory_mib_per_gpu = excluded.memory_mib_per_gpu,
-                hugepages = excluded.hugepages, disabled = excluded.disabled, updated_at = greatest(clock_timestamp(), skus.updated_at)",
+                hugepages = excluded.hugepages, disabled = excluded.disabled, network_mbps = excluded.network_mbps,
+                network_burst_kb = excluded.network_burst_kb, updated_at = greatest(clock_timestamp(), skus.updated_at)",
     )
     .bind(&sku.code)
     .bind(&sku.display_name)
@@ -424,6 +429,8 @@ pub async fn put_sku(conn: &mut PgConnection, sku: &Sku) -> Result<Sku> {
     .bind(sku.profile.memory_mib_per_gpu)
     .bind(sku.profile.hugepages)
     .bind(sku.disabled)
+    .bind(sku.profile.network_mbps)
+    .bind(sku.profile.network_burst_kb)
     .execute(&mut *conn)
     .await;
     match done {

@@ -1,7 +1,7 @@
 //! Disks, the seed, the vNIC, the serial console, and nothing that a server in a rack has no use for.
 use quick_xml::events::BytesText;
 
-use super::{DomainSpec, SEED_DEVICE, Xml, disk_name, empty, pci, shown, text};
+use super::{Bandwidth, DomainSpec, SEED_DEVICE, Xml, disk_name, empty, pci, shown, text};
 use crate::settings::{BridgeKind, HostProfile, Network};
 
 pub(super) fn devices(
@@ -108,8 +108,8 @@ fn interface(xml: &mut Xml, spec: &DomainSpec, network: &Network) -> std::io::Re
             }
             empty(xml, "target", &[("dev", &spec.port)])?;
             empty(xml, "model", &[("type", "virtio")])?;
-            if let Some(mbits) = network.vm_bandwidth_mbits {
-                bandwidth(xml, mbits)?;
+            if let Some(limit) = spec.bandwidth {
+                bandwidth(xml, limit)?;
             }
             if network.passes_in_user_space() {
                 // what a guest leaves to its device nothing would compute, and its packets would be dropped
@@ -123,11 +123,18 @@ fn interface(xml: &mut Xml, spec: &DomainSpec, network: &Network) -> std::io::Re
 
 /// What a vNIC may send and receive (D-60, J-22). libvirt counts in kilobytes a second. Of what a guest receives, the average
 /// alone is a share that is guaranteed: without a peak Open vSwitch takes the nominal speed of a tap, 10 Mbit/s, as the limit.
-fn bandwidth(xml: &mut Xml, mbits: u32) -> std::io::Result<()> {
-    let average = (u64::from(mbits) * 125).to_string();
+fn bandwidth(xml: &mut Xml, limit: Bandwidth) -> std::io::Result<()> {
+    let average = (u64::from(limit.mbits) * 125).to_string();
+    let burst = limit.burst_kb.map(|burst| burst.to_string());
+    let mut inbound = vec![("average", average.as_str()), ("peak", average.as_str())];
+    let mut outbound = vec![("average", average.as_str())];
+    if let Some(burst) = burst.as_deref() {
+        inbound.push(("burst", burst));
+        outbound.push(("burst", burst));
+    }
     xml.create_element("bandwidth").write_inner_content(|xml| {
-        empty(xml, "inbound", &[("average", &average), ("peak", &average)])?;
-        empty(xml, "outbound", &[("average", &average)])
+        empty(xml, "inbound", &inbound)?;
+        empty(xml, "outbound", &outbound)
     })?;
     Ok(())
 }

@@ -23,6 +23,15 @@ use crate::error::{HostError, HostResult};
 use crate::ids::{Mac, PciAddress, VmName};
 use crate::settings::{HostProfile, Network};
 
+/// What a vNIC may send, and what it may receive (D-60).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bandwidth {
+    /// Megabits per second.
+    pub mbits: u32,
+    /// Kilobytes that may pass at once before that; none: what the switch takes.
+    pub burst_kb: Option<u32>,
+}
+
 /// What the VM owns.
 #[derive(Debug, Clone)]
 pub struct DomainSpec {
@@ -45,6 +54,8 @@ pub struct DomainSpec {
     pub mac: Mac,
     /// Name of its port on the bridge.
     pub port: String,
+    /// Limit of the vNIC; none: as much as the wire takes.
+    pub bandwidth: Option<Bandwidth>,
     /// PCI functions that are passed through, and where CPUs and memory are taken from.
     pub locality: Locality,
     /// The one of these functions whose disk the VM boots from; otherwise it boots from its first disk.

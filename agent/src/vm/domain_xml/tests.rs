@@ -35,6 +35,7 @@ fn spec() -> DomainSpec {
         seed: Some("/state/seeds/a<b>&'c.iso".into()),
         mac: "52:54:00:10:00:10".parse().unwrap(),
         port: "gs0123456789ab".into(),
+        bandwidth: None,
         locality: Locality::default(),
         boots_from: None,
         serial_log: "/state/serial/vm.log".into(),
@@ -233,20 +234,33 @@ fn d_47_each_function_has_a_port_of_its_own_on_the_bus_of_its_socket() {
 }
 
 #[test]
-fn d_60_j_22_a_vnic_is_limited_where_the_site_says_so() {
-    let network = Network {
-        vm_bandwidth_mbits: Some(10_000),
-        ..Network::default()
+fn d_60_j_22_a_vnic_has_its_limit_and_its_burst_in_both_directions() {
+    let of = |bandwidth| {
+        let spec = DomainSpec {
+            bandwidth,
+            ..spec()
+        };
+        domain_xml(&spec, &profile(), &Network::default()).unwrap()
     };
-    let xml = domain_xml(&spec(), &profile(), &network).unwrap();
+    let limit = |burst_kb| Bandwidth {
+        mbits: 10_000,
+        burst_kb,
+    };
+    let xml = of(Some(limit(None)));
     let limits = xml.matches(r#"average="1250000""#).count();
     assert_eq!(limits, 2, "{xml}");
     assert!(
         xml.contains(r#"<inbound average="1250000" peak="1250000"/>"#),
         "{xml}"
     );
-    let without = domain_xml(&spec(), &profile(), &Network::default()).unwrap();
-    assert!(!without.contains("bandwidth"));
+    let xml = of(Some(limit(Some(64))));
+    for line in [
+        r#"<inbound average="1250000" peak="1250000" burst="64"/>"#,
+        r#"<outbound average="1250000" burst="64"/>"#,
+    ] {
+        assert!(xml.contains(line), "{xml}");
+    }
+    assert!(!of(None).contains("bandwidth"));
 }
 
 /// Two slots with their NVMe controllers in place of virtio disks.
@@ -298,7 +312,6 @@ fn d_47_disks_are_passed_through_by_their_controllers_where_the_profile_says_so(
 /// Every kind of description that there is: each has a file in `golden`, the list of devices, and libvirt's schema to keep.
 fn kinds() -> Vec<(&'static str, DomainSpec, HostProfile, Network)> {
     let linux = Network {
-        vm_bandwidth_mbits: Some(1000),
         bridge_kind: BridgeKind::Linux,
         ..Network::default()
     };
@@ -310,6 +323,13 @@ fn kinds() -> Vec<(&'static str, DomainSpec, HostProfile, Network)> {
     let (slice, kvm) = gpu_slice();
     let without_hugepages = DomainSpec {
         hugepages: false,
+        ..slice.clone()
+    };
+    let limited = DomainSpec {
+        bandwidth: Some(Bandwidth {
+            mbits: 1000,
+            burst_kb: Some(1250),
+        }),
         ..slice.clone()
     };
     let (mut one_socket, _) = gpu_slice();
@@ -339,7 +359,7 @@ fn kinds() -> Vec<(&'static str, DomainSpec, HostProfile, Network)> {
         ("lab", spec(), profile(), switch()),
         ("lab-in-user-space", spec(), profile(), in_user_space),
         ("slice", slice.clone(), kvm.clone(), switch()),
-        ("slice-on-a-linux-bridge", slice.clone(), kvm.clone(), linux),
+        ("slice-on-a-linux-bridge", limited, kvm.clone(), linux),
         ("slice-emulated", slice, profile(), switch()),
         ("slice-one-socket", one_socket, kvm.clone(), switch()),
         ("slice-four-gpus", four_gpus, kvm.clone(), switch()),

@@ -231,8 +231,21 @@ async fn no_vm_has_an_address_of_its_host_or_of_a_neighbour() {
         request.shape = Some(pb::VmShape {
             vcpus,
             memory_mib,
-            hugepages: false,
+            ..pb::VmShape::default()
         });
+        let answer = world.leases().acquire_lease(request).await;
+        refused(field, answer, invalid(field));
+    }
+    for (mbps, burst, field) in [
+        (Some(0), None, "shape.network_mbps"),
+        (Some(u32::MAX), None, "shape.network_mbps"),
+        (Some(1), Some(0), "shape.network_burst_kb"),
+        (Some(1), Some(u32::MAX), "shape.network_burst_kb"),
+    ] {
+        let mut request = repair(OWN);
+        request.purpose = pb::LeasePurpose::Provision.into();
+        let shape = request.shape.as_mut().expect("a shape");
+        (shape.network_mbps, shape.network_burst_kb) = (mbps, burst);
         let answer = world.leases().acquire_lease(request).await;
         refused(field, answer, invalid(field));
     }

@@ -220,7 +220,7 @@ pub fn repair(place: Place) -> pb::AcquireLeaseRequest {
         shape: Some(pb::VmShape {
             vcpus: 2,
             memory_mib: 1024,
-            hugepages: false,
+            ..pb::VmShape::default()
         }),
         purpose: pb::LeasePurpose::Repair.into(),
         ..pb::AcquireLeaseRequest::default()

@@ -257,11 +257,16 @@ fn administrators_commands_send_what_the_api_wants() {
                 "1",
                 "--memory",
                 "512",
+                "--network-mbps",
+                "2500",
+                "--network-burst-kb",
+                "320",
             ],
             "PUT",
             "/api/v1/admin/skus/lab-slice",
             json!({ "display_name": "Lab slice", "capacity_shape": "gpu_slice", "slot_class": "lab", "allowed_gpu_counts": [1, 2],
-                    "profile": { "name": "lab_1c", "vcpus_per_gpu": 1, "memory_mib_per_gpu": 512 }, "disabled": false }),
+                    "profile": { "name": "lab_1c", "vcpus_per_gpu": 1, "memory_mib_per_gpu": 512, "network_mbps": 2500,
+                                 "network_burst_kb": 320 }, "disabled": false }),
         ),
         (
             &[

@@ -73,6 +73,33 @@ fn a_sku_that_is_put_again_without_a_name_keeps_its_name() {
 }
 
 #[test]
+fn a_sku_keeps_its_bandwidth_until_it_is_said_otherwise() {
+    let world = World::new();
+    let profile = json!({ "network_mbps": 2500, "network_burst_kb": 320 });
+    world.get(
+        "/api/v1/skus",
+        json!({ "skus": [{ "code": "s", "display_name": "Slice", "profile": profile }] }),
+    );
+    world.on("PUT", "/api/v1/admin/skus/s", [(200, json!({}))]);
+    let put = ["admin", "sku", "set", "s", "--slot-class", "lab"];
+    let size = ["--gpu-counts", "1", "--profile", "p", "--vcpus", "1"];
+    for (flags, mbps, burst) in [
+        (&[][..], json!(2500), json!(320)),
+        (&["--network-mbps", "100"][..], json!(100), json!(320)),
+        (&["--network-burst-kb", "0"][..], json!(2500), json!(null)),
+        (&["--network-mbps", "0"][..], json!(null), json!(null)),
+    ] {
+        world
+            .run(&[&put[..], &size, &["--memory", "512"], flags].concat())
+            .ok();
+        let changes = world.changes();
+        let sent = &changes.last().expect("sent").body["profile"];
+        let limits = [&sent["network_mbps"], &sent["network_burst_kb"]];
+        assert_eq!(limits, [&mbps, &burst], "{flags:?}");
+    }
+}
+
+#[test]
 fn a_sku_stays_disabled_until_it_is_said_otherwise() {
     let world = World::new();
     world.on("PUT", "/api/v1/admin/skus/s", [(200, json!({}))]);

@@ -83,6 +83,8 @@ const LABELS: Record<string, string> = {
   mode: "Mode",
   name: "Name",
   nanos: "Price per GPU-hour",
+  network_burst_kb: "Burst in kilobytes",
+  network_mbps: "Bandwidth of a VM in Mbit/s",
   no_auto_release: "Release at",
   node_id: "Node",
   node_ids: "Nodes",

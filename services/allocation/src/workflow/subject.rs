@@ -200,7 +200,7 @@ pub async fn of_slot(work: &Work, node_id: Uuid) -> Result<Subject, StepError> {
     let shape = VmShape {
         vcpus: 1,
         memory_mib: 256,
-        hugepages: false,
+        ..VmShape::default()
     };
     Ok(Subject {
         allocation_id,
@@ -242,13 +242,15 @@ fn token(work: &Work, cell_epoch: i64, generation: i64) -> FencingToken {
     }
 }
 
-/// The VM's shape: the profile once per slot (B-10).
+/// The VM's shape: the profile once per slot (B-10), with one interface, whose limit is that of the VM (D-60).
 fn shape(profile: &Profile, slots: usize) -> VmShape {
     let times = u32::try_from(slots).unwrap_or(u32::MAX);
     VmShape {
         vcpus: unsigned(profile.vcpus_per_gpu).saturating_mul(times),
         memory_mib: unsigned(profile.memory_mib_per_gpu).saturating_mul(times),
         hugepages: profile.hugepages,
+        network_mbps: profile.network_mbps.map(unsigned),
+        network_burst_kb: profile.network_burst_kb.map(unsigned),
     }
 }
 
@@ -268,13 +270,17 @@ mod tests {
             vcpus_per_gpu: 24,
             memory_mib_per_gpu: 65536,
             hugepages: true,
+            network_mbps: Some(10_000),
+            network_burst_kb: Some(1250),
         };
         assert_eq!(
             shape(&profile, 4),
             VmShape {
                 vcpus: 96,
                 memory_mib: 262_144,
-                hugepages: true
+                hugepages: true,
+                network_mbps: Some(10_000),
+                network_burst_kb: Some(1250),
             }
         );
     }

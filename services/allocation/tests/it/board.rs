@@ -68,7 +68,7 @@ impl Board {
                     name: "h200".into(),
                     vcpus_per_gpu: 24,
                     memory_mib_per_gpu: 65_536,
-                    hugepages: false,
+                    ..Profile::default()
                 },
                 price: None,
                 disabled: false,

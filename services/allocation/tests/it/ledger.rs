@@ -64,7 +64,7 @@ impl World {
                 name: "lab".into(),
                 vcpus_per_gpu: 1,
                 memory_mib_per_gpu: 256,
-                hugepages: false,
+                ..Profile::default()
             },
             price: None,
             disabled: false,

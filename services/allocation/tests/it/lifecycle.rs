@@ -330,6 +330,8 @@ async fn b_09_a_profile_that_is_edited_shapes_what_is_launched_next_and_nothing_
         vcpus_per_gpu: 3,
         memory_mib_per_gpu: 768,
         hugepages: true,
+        network_mbps: Some(2500),
+        network_burst_kb: Some(320),
     };
     catalog::put_sku(&mut conn, &sku).await.expect("edited");
     drop(conn);
@@ -343,15 +345,22 @@ async fn b_09_a_profile_that_is_edited_shapes_what_is_launched_next_and_nothing_
         .host
         .until("a lease of the second", leased(second))
         .await;
-    let shape = |vcpus, memory_mib, hugepages| VmShape {
-        vcpus,
-        memory_mib,
-        hugepages,
+    let first_shape = VmShape {
+        vcpus: 1,
+        memory_mib: 256,
+        ..VmShape::default()
+    };
+    let second_shape = VmShape {
+        vcpus: 3,
+        memory_mib: 768,
+        hugepages: true,
+        network_mbps: Some(2500),
+        network_burst_kb: Some(320),
     };
     let state = world.host.state().await;
     let (was, is) = (told_shape(&state, first), told_shape(&state, second));
-    assert_eq!(was, Some(shape(1, 256, false)));
-    assert_eq!(is, Some(shape(3, 768, true)));
+    assert_eq!(was, Some(first_shape));
+    assert_eq!(is, Some(second_shape));
     // the first goes on as what it was launched as
     world.host.script(|script| script.stay = None);
     for id in [first, second] {

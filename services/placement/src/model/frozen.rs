@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 /// Shape of the VM per GPU (B-08..B-11).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profile {
     /// For example "h200_1g_24c_64g".
     pub name: String,
@@ -12,6 +12,12 @@ pub struct Profile {
     pub memory_mib_per_gpu: i32,
     /// Backed by 1 GiB hugepages.
     pub hugepages: bool,
+    /// Megabits per second that the VM may send and receive, with any number of GPUs; none: the host's setting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_mbps: Option<i32>,
+    /// Kilobytes that may pass at once before that limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_burst_kb: Option<i32>,
 }
 
 /// A price version as the ledger knows it.

@@ -388,7 +388,7 @@ pub fn lab_sku() -> Sku {
             name: "lab_1c_384m".into(),
             vcpus_per_gpu: 1,
             memory_mib_per_gpu: 384,
-            hugepages: false,
+            ..Profile::default()
         },
         price: None,
         disabled: false,
@@ -407,6 +407,7 @@ pub fn h200_sku() -> Sku {
             vcpus_per_gpu: 24,
             memory_mib_per_gpu: 65536,
             hugepages: true,
+            ..Profile::default()
         },
         price: None,
         disabled: false,

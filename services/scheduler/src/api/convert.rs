@@ -35,6 +35,8 @@ pub(super) fn sku(sku: Sku) -> public::Sku {
             vcpus_per_gpu: sku.profile.vcpus_per_gpu.unsigned_abs(),
             memory_mib_per_gpu: sku.profile.memory_mib_per_gpu.unsigned_abs(),
             hugepages: sku.profile.hugepages,
+            network_mbps: sku.profile.network_mbps.map(i32::unsigned_abs),
+            network_burst_kb: sku.profile.network_burst_kb.map(i32::unsigned_abs),
         }),
         lab: sku.slot_class == SlotClass::Lab,
         disabled: Some(sku.disabled),

@@ -33,6 +33,40 @@ fn memory(mib: u32) -> Result<i32> {
     signed(field, mib)
 }
 
+/// Most megabits per second of a VM, and most kilobytes of a burst: what a host takes.
+const MAX_NETWORK_MBPS: u32 = 1_000_000;
+const MAX_NETWORK_BURST_KB: u32 = 250_000;
+
+/// What a VM may send and receive, and the burst before that.
+fn network(profile: &public::RuntimeProfile, shape: Shape) -> Result<(Option<i32>, Option<i32>)> {
+    let limits = [
+        (
+            "sku.profile.network_mbps",
+            profile.network_mbps,
+            MAX_NETWORK_MBPS,
+        ),
+        (
+            "sku.profile.network_burst_kb",
+            profile.network_burst_kb,
+            MAX_NETWORK_BURST_KB,
+        ),
+    ];
+    for (field, limit, most) in limits {
+        if shape == Shape::Baremetal && limit.is_some() {
+            return Err(Error::invalid(field, "is not for bare metal"));
+        }
+        if limit.is_some_and(|limit| !(1..=most).contains(&limit)) {
+            return Err(Error::invalid(field, format!("must be 1 to {most}")));
+        }
+    }
+    if profile.network_burst_kb.is_some() && profile.network_mbps.is_none() {
+        let rule = "needs network_mbps, the limit that it is for";
+        return Err(Error::invalid("sku.profile.network_burst_kb", rule));
+    }
+    let [mbps, burst] = limits.map(|(field, limit, _)| limit.map(|limit| signed(field, limit)));
+    Ok((mbps.transpose()?, burst.transpose()?))
+}
+
 /// A SKU; the price is not an input.
 pub(super) fn sku(sku: public::Sku) -> Result<Sku> {
     label("sku.code", &sku.code)?;
@@ -60,6 +94,7 @@ pub(super) fn sku(sku: public::Sku) -> Result<Sku> {
     if profile.name.is_empty() {
         return Err(Error::required("sku.profile.name"));
     }
+    let (network_mbps, network_burst_kb) = network(&profile, capacity_shape)?;
     let display_name = if sku.display_name.is_empty() {
         sku.code.clone()
     } else {
@@ -76,6 +111,8 @@ pub(super) fn sku(sku: public::Sku) -> Result<Sku> {
             memory_mib_per_gpu: memory(profile.memory_mib_per_gpu)?,
             name: profile.name,
             hugepages: profile.hugepages,
+            network_mbps,
+            network_burst_kb,
         },
         price: None,
         disabled: sku.disabled.unwrap_or(false),
@@ -122,6 +159,7 @@ mod tests {
                 vcpus_per_gpu: 24,
                 memory_mib_per_gpu: 65536,
                 hugepages: true,
+                ..public::RuntimeProfile::default()
             }),
             ..public::Sku::default()
         };
@@ -148,6 +186,45 @@ mod tests {
         }
         let error = memory(1).expect_err("refused");
         assert_eq!(error.fields()[0].0, "sku.profile.memory_mib_per_gpu");
+    }
+
+    #[test]
+    fn d_60_a_sku_limits_the_network_of_its_vms_within_what_a_host_takes() {
+        let of = |mbps, burst| public::RuntimeProfile {
+            network_mbps: mbps,
+            network_burst_kb: burst,
+            ..public::RuntimeProfile::default()
+        };
+        for (mbps, burst) in [
+            (None, None),
+            (Some(1), None),
+            (Some(MAX_NETWORK_MBPS), Some(MAX_NETWORK_BURST_KB)),
+        ] {
+            let limits = network(&of(mbps, burst), Shape::GpuSlice).expect("valid");
+            let expected = [mbps, burst].map(|one: Option<u32>| one.map(u32::cast_signed));
+            assert_eq!([limits.0, limits.1], expected);
+        }
+        for (mbps, burst, shape, field) in [
+            (Some(0), None, Shape::GpuSlice, "network_mbps"),
+            (
+                Some(MAX_NETWORK_MBPS + 1),
+                None,
+                Shape::GpuSlice,
+                "network_mbps",
+            ),
+            (Some(1), Some(0), Shape::GpuSlice, "network_burst_kb"),
+            (
+                Some(1),
+                Some(MAX_NETWORK_BURST_KB + 1),
+                Shape::GpuSlice,
+                "network_burst_kb",
+            ),
+            (None, Some(1), Shape::GpuSlice, "network_burst_kb"),
+            (Some(1), None, Shape::Baremetal, "network_mbps"),
+        ] {
+            let error = network(&of(mbps, burst), shape).expect_err("refused");
+            assert_eq!(error.fields()[0].0, format!("sku.profile.{field}"));
+        }
     }
 
     #[test]

@@ -101,6 +101,16 @@ async fn a_sku_is_put_once_per_key_and_audited() {
             },
             "sku.profile.vcpus_per_gpu",
         ),
+        (
+            Sku {
+                profile: lab_sku().profile.map(|profile| RuntimeProfile {
+                    network_burst_kb: Some(64),
+                    ..profile
+                }),
+                ..lab_sku()
+            },
+            "sku.profile.network_burst_kb",
+        ),
     ] {
         assert_eq!(refused(put(bad, Some("k4")).await).fields()[0].0, field);
     }
@@ -415,6 +425,7 @@ fn of_json(code: &str, body: &Value) -> Sku {
             vcpus_per_gpu: number(&profile["vcpus_per_gpu"]),
             memory_mib_per_gpu: number(&profile["memory_mib_per_gpu"]),
             hugepages: profile["hugepages"].as_bool().unwrap_or_default(),
+            ..RuntimeProfile::default()
         }),
         ..Sku::default()
     }
@@ -442,6 +453,7 @@ async fn b_05_b_08_b_09_the_first_catalogue_offers_the_h200_slice_by_its_tuned_p
         vcpus_per_gpu: 24,
         memory_mib_per_gpu: 64 << 10,
         hugepages: true,
+        ..RuntimeProfile::default()
     };
     assert_eq!(offered.profile, Some(tuned));
     assert!(!offered.lab, "it is not offered on the emulated class");

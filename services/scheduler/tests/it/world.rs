@@ -162,7 +162,7 @@ pub fn lab_sku() -> Sku {
             name: "lab_1c_384m".into(),
             vcpus_per_gpu: 1,
             memory_mib_per_gpu: 384,
-            hugepages: false,
+            ..RuntimeProfile::default()
         }),
         ..Sku::default()
     }

@@ -136,7 +136,7 @@ impl LabHost {
             shape: Some(pb::VmShape {
                 vcpus: 1,
                 memory_mib: 256,
-                hugepages: false,
+                ..pb::VmShape::default()
             }),
             duration: prost_types::Duration::try_from(duration).ok(),
             purpose: purpose.into(),

@@ -155,6 +155,14 @@ pub struct SkuFlags {
     /// Back the memory with hugepages.
     #[arg(long)]
     hugepages: bool,
+    /// Bandwidth of a VM in each direction, in megabits per second, with any number of GPUs; 0: the setting of its host
+    /// [default: unchanged].
+    #[arg(long, value_name = "MBPS")]
+    network_mbps: Option<u32>,
+    /// Kilobytes that a VM may send or receive at once before its bandwidth is limited; 0: what the host's switch takes
+    /// [default: unchanged].
+    #[arg(long, value_name = "KB")]
+    network_burst_kb: Option<u32>,
     /// Disable the SKU: existing allocations continue, queued launches end, and only projects with a capacity reservation
     /// can launch, on their reserved GPUs.
     #[arg(long)]
@@ -181,6 +189,10 @@ pub async fn sku(session: &Session, command: Sku) -> Result<(), Failure> {
     };
     let disabled = flags.disabled || (present.disabled() && !flags.enabled);
     let shape = CapacityShape::of_word(&flags.shape).unwrap_or_default();
+    let was = present.profile.unwrap_or_default();
+    // 0 takes a limit away
+    let limit = |flag: Option<u32>, was: Option<u32>| flag.or(was).filter(|limit| *limit > 0);
+    let network_mbps = limit(flags.network_mbps, was.network_mbps);
     let sku = scheduler::Sku {
         code: flags.code.clone(),
         display_name: name,
@@ -192,6 +204,12 @@ pub async fn sku(session: &Session, command: Sku) -> Result<(), Failure> {
             vcpus_per_gpu: flags.vcpus,
             memory_mib_per_gpu: flags.memory,
             hugepages: flags.hugepages,
+            network_mbps,
+            // an old burst goes with its limit
+            network_burst_kb: match network_mbps {
+                Some(_) => limit(flags.network_burst_kb, was.network_burst_kb),
+                None => flags.network_burst_kb.filter(|burst| *burst > 0),
+            },
         }),
         disabled: Some(disabled),
         etag: flags.read.etag,

@@ -52,6 +52,19 @@ export function SelectField<T extends string>({ label, value, onChange, options,
   );
 }
 
+/** A limit as typed: none when nothing is typed. */
+export function limitOf(text: string): { limit?: number; problem?: string } {
+  if (text.trim() === "") return {};
+  const limit = countOf(text);
+  return limit ? { limit } : { problem: "Enter a whole number, or nothing." };
+}
+
+/** What a VM may send and receive, for people. */
+export function bandwidthText({ network_mbps }: { network_mbps?: number }): string | undefined {
+  if (!network_mbps) return undefined;
+  return network_mbps % 1000 === 0 ? `${network_mbps / 1000} Gbit/s` : `${network_mbps} Mbit/s`;
+}
+
 /** A whole number from 1 on, as typed; nothing for anything else. */
 export function countOf(text: string, least = 1): number | undefined {
   const count = Number(text);

@@ -10,7 +10,7 @@ import { Confirm } from "../../ui/dialog";
 import { Cpu, Plus } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
 import { TableCard } from "../../ui/table";
-import { SelectField, TextField, countOf, countsOf, isSlug, slugProblem } from "./parts";
+import { SelectField, TextField, bandwidthText, countOf, countsOf, isSlug, limitOf, slugProblem } from "./parts";
 
 type Shape = Sku["capacity_shape"];
 
@@ -25,15 +25,20 @@ function SkuForm({ sku, trigger }: { sku?: Sku; trigger: React.ReactNode }) {
   const [vcpus, setVcpus] = useState(String(sku?.profile.vcpus_per_gpu ?? 24));
   const [memory, setMemory] = useState(String((sku?.profile.memory_mib_per_gpu ?? 65_536) / 1024));
   const [hugepages, setHugepages] = useState(sku?.profile.hugepages ?? false);
+  const [bandwidth, setBandwidth] = useState(String(sku?.profile.network_mbps ?? ""));
+  const [burst, setBurst] = useState(String(sku?.profile.network_burst_kb ?? ""));
   const [disabled, setDisabled] = useState(sku?.disabled ?? false);
   const counts = countsOf(gpus);
   const cpus = countOf(vcpus);
   const gib = Number(memory);
   const mib = Number.isFinite(gib) && gib > 0 && Number.isInteger(gib * 1024) ? gib * 1024 : undefined;
-  const ready = isSlug(code) && slotClass.trim() !== "" && !!counts && !!cpus && !!mib;
+  // bare metal has no VM
+  const mbps = limitOf(shape === "baremetal" ? "" : bandwidth);
+  const kb = limitOf(mbps.limit ? burst : "");
+  const ready = isSlug(code) && slotClass.trim() !== "" && !!counts && !!cpus && !!mib && !mbps.problem && !kb.problem;
   const run = async () => {
     if (!counts || !cpus || !mib) return;
-    await put.mutateAsync({ code, display_name: name.trim(), capacity_shape: shape, slot_class: slotClass.trim(), allowed_gpu_counts: counts, profile: { name: profile.trim() || `${slotClass.trim()}_1g_${cpus}c`, vcpus_per_gpu: cpus, memory_mib_per_gpu: mib, hugepages }, disabled, etag: sku?.etag });
+    await put.mutateAsync({ code, display_name: name.trim(), capacity_shape: shape, slot_class: slotClass.trim(), allowed_gpu_counts: counts, profile: { name: profile.trim() || `${slotClass.trim()}_1g_${cpus}c`, vcpus_per_gpu: cpus, memory_mib_per_gpu: mib, hugepages, network_mbps: mbps.limit, network_burst_kb: kb.limit }, disabled, etag: sku?.etag });
   };
   return (
     <Confirm needs="manage" trigger={trigger} title={sku ? `Edit ${sku.code}` : "Add a SKU"} action="Save" ready={ready} run={run}>
@@ -44,6 +49,8 @@ function SkuForm({ sku, trigger }: { sku?: Sku; trigger: React.ReactNode }) {
       <TextField label="GPU counts" value={gpus} onChange={setGpus} problem={counts ? undefined : "Enter whole numbers, for example 1, 2, 4."} />
       <TextField label="vCPUs per GPU" numeric value={vcpus} onChange={setVcpus} problem={cpus ? undefined : "Enter a whole number."} />
       <TextField label="Memory per GPU in GiB" numeric value={memory} onChange={setMemory} problem={mib ? undefined : "Enter a number of GiB."} />
+      {shape !== "baremetal" && <TextField label="Bandwidth of a VM in Mbit/s (optional)" numeric value={bandwidth} onChange={setBandwidth} problem={mbps.problem} hint="In each direction, with any number of GPUs. Empty: the setting of the host." />}
+      {mbps.limit && <TextField label="Burst in kilobytes (optional)" numeric value={burst} onChange={setBurst} problem={kb.problem} hint="What may pass at once before the bandwidth is limited." />}
       <TextField label="Profile (optional)" mono value={profile} onChange={setProfile} />
       <label className="check">
         <input type="checkbox" checked={hugepages} onChange={(event) => setHugepages(event.target.checked)} /> <span>Back the memory with hugepages</span>
@@ -101,6 +108,7 @@ export function Skus() {
                   <td className="optional">{sku.allowed_gpu_counts.join(", ")}</td>
                   <td className="optional">
                     {sku.profile.vcpus_per_gpu} vCPU, {bytes((sku.profile.memory_mib_per_gpu ?? 0) * 1024 * 1024)}
+                    {bandwidthText(sku.profile) && <small className="muted block">{bandwidthText(sku.profile)} per VM</small>}
                   </td>
                   <td className="number">
                     <SkuForm key={JSON.stringify(sku)} sku={sku} trigger={<Button small aria-label={`Edit ${sku.code}`}>Edit</Button>} />
