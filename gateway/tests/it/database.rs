@@ -145,8 +145,8 @@ async fn a_change_of_access_empties_what_gateways_keep_of_callers() {
         .expect("seeded");
     let sessions = Arc::new(Sessions::default());
     let shutdown = CancellationToken::new();
-    let (listening, of, until) = (sessions.clone(), pool.clone(), shutdown.clone());
-    let task = tokio::spawn(async move { listening.listen(of, until).await });
+    let (listening, of, cancelled) = (sessions.clone(), pool.clone(), shutdown.clone());
+    let task = tokio::spawn(async move { listening.listen(of, cancelled).await });
     let demo = identity("demo");
     let keep = async || {
         let mark = sessions.mark();

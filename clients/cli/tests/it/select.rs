@@ -22,7 +22,7 @@ fn lists_are_filtered_and_ordered_by_the_api_and_say_that_nothing_matches() {
     world.get("/api/v1/admin/nodes", json!({ "nodes": [{ "id": HOOK }] }));
     let slots = format!("/api/v1/admin/nodes/{HOOK}/resource-slots");
     world.get(&slots, json!({ "slots": [{ "id": HOOK }] }));
-    let lists: [(&[&str], &str, String); 28] = [
+    let lists: [(&[&str], &str, String); 30] = [
         (
             &["admin", "queue", "list", "--region", "eu"],
             "requests",

@@ -1,7 +1,7 @@
 //! Nodes that are found, listed and described.
 use serde_json::{Value, json};
 
-use super::{NODE, SLOT, discovery};
+use super::{NODE, SLOT};
 use crate::support::World;
 
 #[test]
