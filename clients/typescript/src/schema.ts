@@ -6853,6 +6853,10 @@ export interface components {
             vcpus_per_gpu?: number;
             memory_mib_per_gpu?: number;
             hugepages?: boolean;
+            /** @description What the VM may send, and what it may receive, in megabits per second, with any number of GPUs (D-60). Absent: the setting of its host. Not for bare metal. */
+            network_mbps?: number;
+            /** @description What may pass at once before that limit, in kilobytes. Absent: what the host's switch takes. Only with a limit. */
+            network_burst_kb?: number;
         };
         "scheduler.ScorePart": {
             name?: string;

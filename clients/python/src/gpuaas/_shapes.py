@@ -1412,6 +1412,8 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("vcpus_per_gpu", "vcpus_per_gpu", "int"),
         ("memory_mib_per_gpu", "memory_mib_per_gpu", "int"),
         ("hugepages", "hugepages", "bool"),
+        ("network_mbps", "network_mbps", "int?"),
+        ("network_burst_kb", "network_burst_kb", "int?"),
     ),
     "ScimGroup": (
         ("id", "id", "str"),

@@ -3631,6 +3631,13 @@ class RuntimeProfile:
     vcpus_per_gpu: int = 0
     memory_mib_per_gpu: int = 0
     hugepages: bool = False
+    network_mbps: int | None = None
+    """What the VM may send, and what it may receive, in megabits per second, with any number of GPUs (D-60). Absent:
+    the setting of its host. Not for bare metal.
+    """
+    network_burst_kb: int | None = None
+    """What may pass at once before that limit, in kilobytes. Absent: what the host's switch takes. Only with a limit.
+    """
 
 
 
