@@ -318,7 +318,7 @@ async fn p2_a_wipe_ends_with_a_flush_of_the_disks_cache() {
     assert_eq!(flushes(), before, "the device alone flushes nothing");
     let log = Log::default();
     let wiped = wipe(&opened, WipePolicy::Blkdiscard, Wipe::default(), &log).await;
-    assert_eq!(wiped.expect("wiped").method, "write_zeroes");
+    assert_eq!(wiped.expect("wiped").method, "blkdiscard");
     assert_eq!(flushes(), before + 1);
 }
 
