@@ -112,8 +112,8 @@ pub struct Config {
     /// answered with 429. 0 is no limit.
     pub max_in_flight_per_principal: usize,
     /// Requests of one peer address that may be under way at once, from their heads until the client takes their answers;
-    /// more are answered with 429. All count, also those for documents, the console's files and `/readyz`, but not those
-    /// for `/healthz`. 0 is no limit.
+    /// more are answered with 429. All count, also those for documents and the console's files, but not those for
+    /// `/healthz` and `/readyz`. 0 is no limit.
     pub max_in_flight_per_peer: usize,
     /// Connections that may be open at once on one address. For one more, the one that has been idle longest is ended.
     pub max_connections: usize,

@@ -26,7 +26,6 @@ use crate::{console, instance_identity, reference, scim, store, terminal};
 /// The router.
 pub fn router(app: Arc<App>) -> Router {
     let mut router = Router::new()
-        .route("/readyz", get(ready))
         .route("/api/openapi.json", get(openapi))
         .route("/api/asyncapi.json", get(asyncapi))
         .route(terminal::PATH, get(terminal::upgrade))
@@ -43,8 +42,9 @@ pub fn router(app: Arc<App>) -> Router {
     let mut router = router
         .fallback(api)
         .layer(middleware::from_fn_with_state(app.clone(), admit))
-        // holds nothing worth counting: a gateway is not dead because somebody has used up an address's share
-        .route("/healthz", get(|| async { "ok\n" }));
+        // they hold nothing worth counting: a gateway is neither dead nor away because somebody has used up an address's share
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(ready));
     if !app.cors_origins.is_empty() {
         router = router.layer(cors::layer(&app.cors_origins));
     }

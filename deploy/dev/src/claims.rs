@@ -1,7 +1,7 @@
 //! Numbers of this machine (ports, instances) that one process holds at a time, whoever's process it is: a file for each
 //! number, which its holder has locked.
 use std::fs::{File, Permissions};
-use std::io::{ErrorKind, Result};
+use std::io::{Error, ErrorKind, Result};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -29,7 +29,12 @@ fn share(folder: &Path) -> Result<()> {
     {
         return Err(error);
     }
-    let there = std::fs::metadata(folder)?;
+    // not where a link of another user leads
+    let there = std::fs::symlink_metadata(folder)?;
+    if !there.is_dir() {
+        let said = format!("{} is no folder", folder.display());
+        return Err(Error::new(ErrorKind::NotADirectory, said));
+    }
     // the umask of whoever made it may have closed it
     if there.uid() == geteuid().as_raw() && there.mode() & 0o7777 != SHARED {
         std::fs::set_permissions(folder, Permissions::from_mode(SHARED))?;
@@ -46,6 +51,8 @@ pub fn claim(folder: &Path, number: u16) -> Result<Option<File>> {
     // to lock a file it is enough to read it; one of another user cannot even be opened here with `O_CREAT`
     let file = match File::open(&path) {
         Err(error) if error.kind() == ErrorKind::NotFound => make(&path)?,
+        // its maker has not opened it to others yet, or never will
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => return Ok(None),
         opened => opened?,
     };
     match file.try_lock() {

@@ -217,8 +217,10 @@ impl Sessions {
 
     /// Ends when the connection is lost.
     async fn hear(&self, pool: &PgPool) -> sqlx::Result<()> {
-        let mut listener = PgListener::connect_with(pool).await?;
-        listener.listen(CHANNEL).await?;
+        // by a pool of its own: a connection to a host that vanished keeps its place for as long as it takes the kernel to notice
+        let pool = db::sized(1).connect_lazy_with((*pool.connect_options()).clone());
+        let mut listener = db::within(SILENCE, PgListener::connect_with(&pool)).await?;
+        db::within(SILENCE, listener.listen(CHANNEL)).await?;
         self.forget(true, &[Change::Everybody]);
         // what happened while nobody listened
         self.tell(Change::Everybody);

@@ -27,6 +27,9 @@ mod terminals;
 mod webhook_deliveries;
 mod webhooks;
 
+use std::time::Duration;
+
+use gpuaas_common::db;
 use sqlx::{PgPool, Row as _};
 use uuid::Uuid;
 
@@ -236,10 +239,11 @@ pub async fn list_principals(pool: &PgPool, issuer: &str) -> sqlx::Result<Vec<Li
         .collect()
 }
 
-/// True when the database answers.
+/// True when the database answers within a moment.
 pub async fn is_reachable(pool: &PgPool) -> bool {
-    sqlx::query("SELECT 1 FROM principals LIMIT 1")
-        .fetch_optional(pool)
-        .await
-        .is_ok()
+    let asked = sqlx::query("SELECT 1 FROM principals LIMIT 1").fetch_optional(pool);
+    db::within(MOMENT, asked).await.is_ok()
 }
+
+/// Longest wait for the answer whether the database answers: everybody who asks meanwhile waits for the same.
+const MOMENT: Duration = Duration::from_secs(2);

@@ -1,5 +1,5 @@
 //! From the ledger's log to queued deliveries.
-use gpuaas_common::{Error, Result};
+use gpuaas_common::{Error, Result, db};
 use gpuaas_proto::gpuaas::internal::events::v1::event_service_client::EventServiceClient;
 use gpuaas_proto::gpuaas::internal::events::v1::{Event, ReadRequest};
 use jiff_sqlx::ToSqlx as _;
@@ -18,7 +18,7 @@ const BATCH: i32 = 500;
 /// The ledger or the database does not answer.
 pub(super) async fn catch_up(work: &Work) -> Result<()> {
     loop {
-        let after = store::webhook_position(&work.pool).await?;
+        let after = db::within(db::PASS, store::webhook_position(&work.pool)).await?;
         let request = ReadRequest {
             after_position: after,
             limit: BATCH,
@@ -35,7 +35,8 @@ pub(super) async fn catch_up(work: &Work) -> Result<()> {
                 head = read.head_position,
                 "the ledger's log is shorter than what was read of it: go on at its end"
             );
-            store::rewind_webhooks(&work.pool, after, read.head_position).await?;
+            let rewound = store::rewind_webhooks(&work.pool, after, read.head_position);
+            db::within(db::PASS, rewound).await?;
             continue;
         }
         let Some(last) = read.events.last() else {
@@ -43,7 +44,8 @@ pub(super) async fn catch_up(work: &Work) -> Result<()> {
         };
         let to = last.position;
         let outgoing: Vec<Outgoing> = read.events.iter().filter_map(outgoing).collect();
-        let made = store::queue_deliveries(&work.pool, &work.ids, (after, to), &outgoing).await?;
+        let made = store::queue_deliveries(&work.pool, &work.ids, (after, to), &outgoing);
+        let made = db::within(db::PASS, made).await?;
         if made > 0 {
             work.webhooks.due.notify_one();
         }

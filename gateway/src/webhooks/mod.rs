@@ -55,7 +55,7 @@ pub async fn run(
     let collecting = async {
         let mut trouble = false;
         loop {
-            let outcome = db::within(db::PASS, collect::catch_up(&work)).await;
+            let outcome = collect::catch_up(&work).await;
             match (&outcome, trouble) {
                 (Err(error), false) => tracing::warn!("wait for the ledger: {}", error.chain()),
                 (Ok(()), true) => tracing::info!("queue events for webhooks again"),

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use gpuaas_common::CancellationToken;
 use gpuaas_common::id::IdGen;
-use gpuaas_dev::postgres::TestDb;
+use gpuaas_dev::postgres::{TestDb, Vanishing};
 use gpuaas_dev::until::until;
-use gpuaas_gateway::auth::sessions::{Session, Sessions};
+use gpuaas_gateway::auth::sessions::{Mark, Session, Sessions};
 use gpuaas_gateway::auth::verify::Identity;
 use gpuaas_gateway::store::{self, NewPrincipal, Principal, Role, seed};
 
@@ -136,6 +136,16 @@ async fn statements_that_the_database_refuses() {
     }
 }
 
+/// Keeps a session as a request does. Says whether it is kept.
+async fn keep(sessions: &Sessions, pool: &sqlx::PgPool) -> (Mark, bool) {
+    let mark = sessions.mark();
+    let demo = identity("demo");
+    let found = store::find_principal(pool, &demo).await.expect("found");
+    let session = Session::new(demo, found.expect("registered"));
+    sessions.keep("token", mark, &Arc::new(session));
+    (mark, sessions.get("token", -1).is_some())
+}
+
 #[tokio::test]
 async fn a_change_of_access_empties_what_gateways_keep_of_callers() {
     let db = TestDb::create().await;
@@ -147,14 +157,6 @@ async fn a_change_of_access_empties_what_gateways_keep_of_callers() {
     let shutdown = CancellationToken::new();
     let (listening, of, cancelled) = (sessions.clone(), pool.clone(), shutdown.clone());
     let task = tokio::spawn(async move { listening.listen(of, cancelled).await });
-    let demo = identity("demo");
-    let keep = async || {
-        let mark = sessions.mark();
-        let found = store::find_principal(&pool, &demo).await.expect("found");
-        let session = Session::new(demo.clone(), found.expect("registered"));
-        sessions.keep("token", mark, &Arc::new(session));
-        (mark, sessions.get("token", -1).is_some())
-    };
     let soon = Duration::from_secs(30);
     sqlx::query("INSERT INTO organisations (id, slug, display_name) VALUES (gen_random_uuid(), 'other', '')")
         .execute(&pool)
@@ -202,7 +204,7 @@ async fn a_change_of_access_empties_what_gateways_keep_of_callers() {
         ),
     ] {
         let mark = until("a session that is kept", soon, async || {
-            let (mark, kept) = keep().await;
+            let (mark, kept) = keep(&sessions, &pool).await;
             kept.then_some(mark)
         })
         .await;
@@ -220,4 +222,67 @@ async fn a_change_of_access_empties_what_gateways_keep_of_callers() {
     }
     shutdown.cancel();
     task.await.expect("ended");
+}
+
+/// Before, it waited for ever: nobody closes the connections to a host without power.
+#[tokio::test]
+async fn p8_changes_of_access_are_heard_again_after_the_host_of_the_database_vanished() {
+    let db = TestDb::create().await;
+    let pool = db.pool("gpuaas_edge").await;
+    seed(&pool, &IdGen::new(1), "i", "lab", "demo", &PRINCIPALS)
+        .await
+        .expect("seeded");
+    let folder = tempfile::tempdir().expect("a folder");
+    let (host, options) = Vanishing::to(db.options("gpuaas_edge"), folder.path()).expect("a way");
+    // as the gateway's: one connection
+    let listened = gpuaas_common::db::sized(1)
+        .acquire_timeout(Duration::from_secs(5))
+        .connect_lazy_with(options);
+    let sessions = Arc::new(Sessions::default());
+    let shutdown = CancellationToken::new();
+    let (listening, cancelled) = (sessions.clone(), shutdown.clone());
+    let task = tokio::spawn(async move { listening.listen(listened, cancelled).await });
+    let soon = Duration::from_secs(60);
+    let hears = async |what: &str| {
+        until(what, soon, async || {
+            // kept only while changes are heard
+            if !keep(&sessions, &pool).await.1 {
+                return None;
+            }
+            sqlx::query("UPDATE memberships SET role = role")
+                .execute(&pool)
+                .await
+                .expect("a change");
+            let dropped = async || sessions.get("token", -1).is_none().then_some(());
+            let heard = tokio::time::timeout(Duration::from_secs(1), until(what, soon, dropped));
+            heard.await.ok()
+        })
+        .await;
+    };
+    hears("changes").await;
+    host.vanish();
+    // its loss is a change, too
+    let mark = sessions.mark();
+    until("the loss", soon, async || {
+        (sessions.mark() != mark).then_some(())
+    })
+    .await;
+    hears("changes again").await;
+    shutdown.cancel();
+    task.await.expect("ended");
+}
+
+/// A load balancer gets an answer, and nobody waits behind a database that gives none.
+#[tokio::test]
+async fn a_database_that_answers_nothing_is_not_reachable() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join(".s.PGSQL.5432");
+    let _silent = tokio::net::UnixListener::bind(socket).expect("bound");
+    let options = sqlx::postgres::PgConnectOptions::new_without_pgpass()
+        .socket(folder.path())
+        .port(5432)
+        .username("gpuaas_edge");
+    let pool = gpuaas_common::db::sized(1).connect_lazy_with(options);
+    let asked = tokio::time::timeout(Duration::from_secs(15), store::is_reachable(&pool));
+    assert!(!asked.await.expect("an answer"));
 }

@@ -35,7 +35,11 @@ pub fn pool_with(
         .username(&settings.user)
         .application_name(service)
         // compiling a statement takes longer than any of these runs
-        .options([("jit", "off")])
+        .options([
+            ("jit", "off"),
+            // a statement that was given up ends on the server, too, with its locks
+            ("client_connection_check_interval", "2s"),
+        ])
         .options(options.iter().copied());
     if let Some(file) = &settings.password_file {
         options = options.password(&read_secret("database.password_file", file)?);

@@ -18,10 +18,7 @@ pub async fn write(pool: PgPool, days: u32, shutdown: CancellationToken) {
         .await
         .is_some()
     {
-        match shutdown
-            .run_until_cancelled(db::within(db::PASS, minute(&pool, keep)))
-            .await
-        {
+        match shutdown.run_until_cancelled(minute(&pool, keep)).await {
             Some(Ok(())) | None => {}
             Some(Err(error)) => {
                 let error = gpuaas_common::Error::from(error);
@@ -34,8 +31,8 @@ pub async fn write(pool: PgPool, days: u32, shutdown: CancellationToken) {
 
 async fn minute(pool: &PgPool, keep: Duration) -> Result<()> {
     let mut conn = pool.acquire().await?;
-    if history::sample(&mut conn).await? > 0 {
-        history::prune(&mut conn, keep).await?;
+    if db::within(db::PASS, history::sample(&mut conn)).await? > 0 {
+        db::within(db::SWEEP, history::prune(&mut conn, keep)).await?;
     }
     Ok(())
 }

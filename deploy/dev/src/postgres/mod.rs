@@ -2,6 +2,8 @@
 
 mod server;
 mod test_db;
+mod vanishing;
 
 pub use server::{Access, Server};
 pub use test_db::{TestDb, stop_test_server};
+pub use vanishing::Vanishing;

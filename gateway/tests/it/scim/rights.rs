@@ -289,8 +289,8 @@ async fn scim_is_set_up_by_administrators_and_for_an_issuer_that_is_trusted() {
 
 #[tokio::test]
 async fn a_provider_has_the_rates_of_its_organisation() {
-    // the first is the administrator's, who sets SCIM up and is a member
-    let world = World::start_with(|config, _| config.rates.write_per_organisation = 4).await;
+    // the administrator, who sets SCIM up, counts for no organisation
+    let world = World::start_with(|config, _| config.rates.write_per_organisation = 3).await;
     let provider = Provider::in_world(world).await;
     for name in ["ann", "ben", "cleo"] {
         provider.user(name).await;

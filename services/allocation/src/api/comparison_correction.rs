@@ -40,11 +40,12 @@ pub(super) async fn correct_row(
         key: caller.idempotency_key()?,
     };
     let hash = idempotency::hash(request);
+    let found = row_of(deps, node_id, allocation_id).await?;
+    // after the host has answered: the same call may have done it meanwhile
     let mut conn = deps.pool.acquire().await?;
     let is_replay =
         idempotency::lookup(&mut conn, scope, &hash).await? != idempotency::Lookup::Fresh;
     drop(conn);
-    let found = row_of(deps, node_id, allocation_id).await?;
     let correction = match &found {
         // done before, or to be done once more: the first call was broken off between its record and its effect
         Some(one) if is_replay && one.row.etag != request.etag => return Ok(one.row.clone()),

@@ -29,11 +29,13 @@ pub(super) async fn deactivate_unowned(
         key: caller.idempotency_key()?,
     };
     let hash = idempotency::hash(request);
+    let found = unowned(deps, node_id, request.partition_id).await?;
+    // after the host has answered: the same call may have done it meanwhile
     let mut conn = deps.pool.acquire().await?;
     let is_replay =
         idempotency::lookup(&mut conn, scope, &hash).await? != idempotency::Lookup::Fresh;
     drop(conn);
-    let Some(found) = unowned(deps, node_id, request.partition_id).await? else {
+    let Some(found) = found else {
         return match is_replay {
             true => Ok(()),
             false => Err(Error::new(

@@ -19,6 +19,9 @@ use super::FieldError;
 use super::fields::{self, Labels};
 use super::ssh_keys::SshKeys;
 
+/// Marks in the hash of a request, which no label can be.
+const LABELS: &str = "\0labels";
+const PLACEMENT: &str = "\0placement";
 /// The field of the time of release.
 pub const RELEASE_TIME: &str = "auto_release_time";
 
@@ -142,7 +145,7 @@ impl CreateRequest {
         let labels = self.labels.as_map();
         // marked only where there are some, so that other requests keep their hashes
         if marked && !labels.is_empty() {
-            part("labels");
+            part(LABELS);
             part(&labels.len().to_string());
         }
         for (key, value) in labels {
@@ -151,7 +154,7 @@ impl CreateRequest {
         }
         if let Some(placement) = &self.placement {
             if marked {
-                part("placement");
+                part(PLACEMENT);
             }
             part(&placement.affinity);
             part(&placement.anti_affinity.len().to_string());

@@ -159,6 +159,16 @@ fn p4_no_label_looks_like_another_part_of_a_request() {
     assert_eq!(labelled.former_hash("p"), waiting.former_hash("p"));
     assert_ne!(labelled.hash("p"), labelled.former_hash("p"));
     assert_eq!(waiting.hash("p"), waiting.former_hash("p"));
+    // nor like the mark of labels in the hash of another one
+    let marked = CreateAllocationRequest {
+        labels: [
+            ("labels".to_owned(), "1".to_owned()),
+            ("wait".to_owned(), "1790000000.0".to_owned()),
+        ]
+        .into(),
+        ..good()
+    };
+    assert_ne!(parsed(&marked).former_hash("p"), labelled.hash("p"));
 }
 
 #[test]

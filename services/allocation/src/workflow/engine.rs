@@ -73,8 +73,11 @@ pub async fn run(
                 });
             }
         };
-        if matches!(step.effect, Effect::Wipe(_)) && !place.move_to_wipes() {
-            // the step has not begun: its time does not pass
+        // one that has begun is asked for all the same: its time passes, and it may have ended
+        if matches!(step.effect, Effect::Wipe(_))
+            && !place.move_to_wipes()
+            && seen(&rows, step.name).is_none()
+        {
             let waiting = "Waiting for other wipes to end.";
             return give_back(deps, &taken, step, waiting, WIPE_WAIT, None).await;
         }

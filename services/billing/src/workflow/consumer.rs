@@ -57,7 +57,7 @@ impl Consumer {
     /// # Errors
     /// [`RoundError`]; whatever came before the cause is committed.
     pub async fn round(&self) -> Result<bool, RoundError> {
-        let after = store::position::read(&self.pool).await?;
+        let after = db::within(db::PASS, store::position::read(&self.pool)).await?;
         let request = ReadRequest {
             after_position: after,
             limit: BATCH,
@@ -74,7 +74,8 @@ impl Consumer {
             }
             .into());
         }
-        let applied = apply(&self.pool, &self.ids, self.policy, &read.events).await?;
+        let applied = apply(&self.pool, &self.ids, self.policy, &read.events);
+        let applied = db::within(db::PASS, applied).await?;
         self.metrics
             .progressed(applied.events, applied.position, read.head_position);
         match applied.stopped {
@@ -88,7 +89,7 @@ impl Consumer {
     /// # Errors
     /// As [`Self::round`].
     pub async fn catch_up(&self) -> Result<(), RoundError> {
-        while db::within(db::PASS, self.round()).await? {}
+        while self.round().await? {}
         Ok(())
     }
 

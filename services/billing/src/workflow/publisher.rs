@@ -37,7 +37,8 @@ impl Publisher {
         let mut failed = None;
         let mut stuck: Vec<String> = Vec::new();
         loop {
-            let mut waiting = store::prices::unpublished(&self.pool).await?;
+            let waiting = store::prices::unpublished(&self.pool);
+            let mut waiting = db::within(db::PASS, waiting).await?;
             waiting.retain(|version| !stuck.contains(&version.sku));
             if waiting.is_empty() {
                 self.metrics.unpublished(stuck.len());
@@ -45,7 +46,10 @@ impl Publisher {
             }
             for version in waiting {
                 match self.put(&version).await {
-                    Ok(()) => store::prices::set_published(&self.pool, version.id).await?,
+                    Ok(()) => {
+                        let noted = store::prices::set_published(&self.pool, version.id);
+                        db::within(db::PASS, noted).await?;
+                    }
                     Err(error) => {
                         stuck.push(version.sku);
                         failed.get_or_insert(error);
@@ -75,7 +79,7 @@ impl Publisher {
         while !shutdown.is_cancelled() {
             let outcome = tokio::select! {
                 () = shutdown.cancelled() => return,
-                outcome = db::within(db::PASS, self.publish()) => outcome,
+                outcome = self.publish() => outcome,
             };
             match (&outcome, failing) {
                 (Err(error), false) => tracing::warn!("wait to publish prices: {}", error.chain()),

@@ -30,7 +30,7 @@ pub(crate) async fn run(watching: Arc<Watching>, shutdown: CancellationToken) {
     while !shutdown.is_cancelled() {
         if watching.snapshot.receiver_count() > 0 {
             let answers = watching.requested.load(Ordering::SeqCst);
-            match db::within(db::PASS, snapshot(state, &mut known, answers)).await {
+            match snapshot(state, &mut known, answers).await {
                 Ok(snapshot) => {
                     watching.snapshot.send_replace(Arc::new(snapshot));
                 }
@@ -61,7 +61,8 @@ async fn snapshot(
         let after = rows.last().map(|row| (row.hostname.clone(), row.id));
         let after = after.unwrap_or_default();
         let freshness = state.config.freshness();
-        let page = nodes::list(&state.pool, Which::All, &after, PAGE, freshness).await?;
+        let page = nodes::list(&state.pool, Which::All, &after, PAGE, freshness);
+        let page = db::within(db::PASS, page).await?;
         let is_last = (page.len() as i64) < PAGE;
         rows.extend(page);
         if is_last {
@@ -130,7 +131,8 @@ async fn arrange(
             digest: digest(view),
         })
         .collect();
-    let (rows, head) = watched::record(&state.pool, &observed).await?;
+    let recorded = watched::record(&state.pool, &observed);
+    let (rows, head) = db::within(db::PASS, recorded).await?;
     let mut snapshot = Snapshot {
         items: BTreeMap::new(),
         position: head,
