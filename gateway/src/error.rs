@@ -182,7 +182,7 @@ impl ApiError {
     }
 
     /// The header `Retry-After`, in seconds.
-    fn retry_after(&self) -> Option<i64> {
+    pub fn retry_after(&self) -> Option<i64> {
         let mut headers = self.0.headers.iter();
         let (_, value) = headers.find(|(name, _)| *name == header::RETRY_AFTER)?;
         value.to_str().ok()?.parse().ok()

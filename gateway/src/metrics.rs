@@ -32,11 +32,11 @@ impl Metrics {
         Self { duration, denied }
     }
 
-    /// One request was answered. `route` is a pattern of the contract, never a raw path.
+    /// One request was answered. `route` is a pattern of the contract or `*`, never a raw path.
     pub fn served(&self, route: &str, method: &Method, status: StatusCode, took: Duration) {
         let labels = [
             KeyValue::new("route", route.to_owned()),
-            KeyValue::new("method", method.as_str().to_owned()),
+            KeyValue::new("method", name_of(method)),
             KeyValue::new("status", i64::from(status.as_u16())),
         ];
         self.duration.record(took.as_secs_f64(), &labels);
@@ -46,5 +46,36 @@ impl Metrics {
     pub fn denied(&self, reason: &str) {
         self.denied
             .add(1, &[KeyValue::new("reason", reason.to_owned())]);
+    }
+}
+
+/// A method as a label: any other word that somebody sends has the name that OpenTelemetry gives them all.
+fn name_of(method: &Method) -> &'static str {
+    const KNOWN: &[Method] = &[
+        Method::CONNECT,
+        Method::DELETE,
+        Method::GET,
+        Method::HEAD,
+        Method::OPTIONS,
+        Method::PATCH,
+        Method::POST,
+        Method::PUT,
+        Method::TRACE,
+    ];
+    let known = KNOWN.iter().find(|known| *known == method);
+    known.map_or("_OTHER", Method::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_somebody_makes_up_is_no_label() {
+        assert_eq!(name_of(&Method::PATCH), "PATCH");
+        for made_up in ["get", "X", "PROPFIND"] {
+            let method: Method = made_up.parse().expect("a method");
+            assert_eq!(name_of(&method), "_OTHER", "{made_up}");
+        }
     }
 }

@@ -13,7 +13,8 @@ use gpuaas_common::trace;
 use tracing::Instrument as _;
 
 use crate::app::{App, Id};
-use crate::auth::{configuration, logout, provider};
+use crate::auth::provider::{self, OAuthError};
+use crate::auth::{configuration, logout};
 use crate::error::ApiError;
 use crate::http::answer::{IsStream, keep};
 use crate::http::call::{self, Served, peer_of};
@@ -22,6 +23,11 @@ use crate::http::{cors, headers};
 use crate::limits::peer::ClientAddress;
 use crate::scim::error::ScimError;
 use crate::{console, instance_identity, reference, scim, store, terminal};
+
+/// What logs and metrics call what is refused before anything is looked up.
+const NOT_LOOKED_UP: &str = "*";
+/// Most characters of such a path in the log.
+const MAX_PATH: usize = 256;
 
 /// The router.
 pub fn router(app: Arc<App>) -> Router {
@@ -67,10 +73,11 @@ async fn identify(State(app): State<Arc<App>>, mut request: Request, next: Next)
 /// Takes a part of the peer's share for a request. Its answer keeps that until it is taken, for until then it lies in memory;
 /// a stream has a place among the streams instead.
 async fn admit(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let started = Instant::now();
     let peer = peer_of(request.extensions());
     let share = match peer.and_then(|peer| app.admission.arrive(&peer)) {
         Ok(share) => share,
-        Err(error) => return refused(error, &request),
+        Err(error) => return refused(&app, error, &request, started),
     };
     let response = next.run(request).await;
     if response.extensions().get::<IsStream>().is_some() {
@@ -80,13 +87,31 @@ async fn admit(State(app): State<Arc<App>>, request: Request, next: Next) -> Res
 }
 
 /// In the form that clients of the path read.
-fn refused(error: ApiError, request: &Request) -> Response {
+fn refused(app: &App, error: ApiError, request: &Request, started: Instant) -> Response {
     let id = id_of(request);
-    tracing::info!(request_id = id, reason = error.reason(), "refuse request");
-    if scim::serves(request.uri().path()) {
-        return ScimError::from(error).into_response();
-    }
-    error.into_response(&id)
+    let (method, path) = (request.method(), request.uri().path());
+    let reason = error.reason().to_owned();
+    let response = if scim::serves(path) {
+        ScimError::from(error).into_response()
+    } else if path == logout::PATH || provider::routes::reads_oauth(path) {
+        OAuthError::from(error).into_response()
+    } else {
+        error.into_response(&id)
+    };
+    let (status, took) = (response.status(), started.elapsed());
+    app.metrics.served(NOT_LOOKED_UP, method, status, took);
+    let path: String = path.chars().take(MAX_PATH).collect();
+    tracing::info!(
+        request_id = id,
+        route = NOT_LOOKED_UP,
+        %method,
+        path,
+        status = status.as_u16(),
+        reason,
+        took_ms = took.as_millis() as u64,
+        "serve"
+    );
+    response
 }
 
 fn id_of(request: &Request) -> String {

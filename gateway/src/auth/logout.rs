@@ -10,11 +10,12 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::post;
 use axum::{Extension, Router};
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::HeaderMap;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::form::Form;
+use super::provider::{OAuthError, is_temporary};
 use super::verify::{Candidate, SubjectClaim, Verifier, invalid};
 use crate::app::{App, Id};
 use crate::error::ApiError;
@@ -138,27 +139,15 @@ async fn take(
                 "refuse a logout token: {}",
                 error.message()
             );
-            refused(&error)
+            refused(error).into_response()
         }
     }
 }
 
 /// The answer that the specification asks for.
-fn refused(error: &ApiError) -> Response {
-    let is_ours = error.http_status().is_server_error();
-    let name = if is_ours {
-        "temporarily_unavailable"
-    } else {
-        "invalid_request"
-    };
-    let body = json!({ "error": name, "error_description": error.message() });
-    let mut response = Response::new(Body::from(body.to_string()));
-    *response.status_mut() = if is_ours {
-        error.http_status()
-    } else {
-        StatusCode::BAD_REQUEST
-    };
-    let kind = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    response
+fn refused(error: ApiError) -> OAuthError {
+    match is_temporary(&error) {
+        true => error.into(),
+        false => OAuthError::new("invalid_request", error.message()),
+    }
 }

@@ -120,11 +120,13 @@ fn on_values(
         .as_deref()
         .map(|sub| sub_of(attribute, sub))
         .transpose()?;
-    let chosen = |one: &Value| match &path.filter {
+    // decided once: a filter may be long, and the values many
+    let chosen = values.iter().map(|one| match &path.filter {
         None => true,
         Some(filter) => one.as_object().is_some_and(|one| filter.holds(one)),
-    };
-    let any = values.iter().any(chosen);
+    });
+    let chosen: Vec<bool> = chosen.collect();
+    let any = chosen.contains(&true);
     match (verb, &path.filter, sub) {
         (Verb::Add, None, None) => {
             let given = given(attribute, value)?;
@@ -140,9 +142,12 @@ fn on_values(
             let gone: HashSet<Option<String>> = gone.iter().map(name_of).collect();
             values.retain(|one| !gone.contains(&name_of(one)));
         }
-        (Verb::Remove, _, None) => values.retain(|one| !chosen(one)),
+        (Verb::Remove, _, None) => {
+            let mut chosen = chosen.iter();
+            values.retain(|_| chosen.next() != Some(&true));
+        }
         (Verb::Remove, _, Some(sub)) => {
-            for one in values.iter_mut().filter(|one| chosen(one)) {
+            for one in those(&mut values, &chosen) {
                 set(one, sub, verb, value)?;
             }
         }
@@ -164,7 +169,7 @@ fn on_values(
         }
         _ if !any => return Err(nothing()),
         (_, _, Some(sub)) => {
-            for one in values.iter_mut().filter(|one| chosen(one)) {
+            for one in those(&mut values, &chosen) {
                 set(one, sub, verb, value)?;
             }
         }
@@ -182,7 +187,7 @@ fn on_values(
                     "must be an object",
                 ));
             };
-            for one in values.iter_mut().filter(|one| chosen(one)) {
+            for one in those(&mut values, &chosen) {
                 match one {
                     Value::Object(known) if verb == Verb::Add => known.extend(new.clone()),
                     other => *other = Value::Object(new.clone()),
@@ -197,6 +202,12 @@ fn on_values(
         resource.insert(attribute.name.to_owned(), Value::Array(values));
     }
     Ok(())
+}
+
+/// The values that are chosen.
+fn those<'a>(values: &'a mut [Value], chosen: &'a [bool]) -> impl Iterator<Item = &'a mut Value> {
+    let all = values.iter_mut().zip(chosen);
+    all.filter(|(_, chosen)| **chosen).map(|(one, _)| one)
 }
 
 /// What a value goes by, whatever its case.

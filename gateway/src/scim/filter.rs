@@ -8,6 +8,8 @@ use super::schema::without_schema;
 const MAX_BYTES: usize = 4096;
 /// Deepest nesting.
 const MAX_DEPTH: usize = 16;
+/// Bytes of a text that cost as much to compare with as one more comparison.
+const BYTES_OF_A_COMPARISON: usize = 64;
 
 /// How a value is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +88,16 @@ impl Filter {
             Self::Present(name) => found(value, name).is_some(),
             Self::Compare(name, operator, with) => compares(found(value, name), *operator, with),
             Self::Within(..) => false,
+        }
+    }
+
+    /// Most comparisons that deciding on one value takes. One with a long text counts as several.
+    pub fn comparisons(&self) -> usize {
+        match self {
+            Self::And(one, other) | Self::Or(one, other) => one.comparisons() + other.comparisons(),
+            Self::Not(inner) | Self::Within(_, inner) => inner.comparisons(),
+            Self::Compare(_, _, Value::String(with)) => 1 + with.len() / BYTES_OF_A_COMPARISON,
+            Self::Present(_) | Self::Compare(..) => 1,
         }
     }
 
@@ -395,5 +407,21 @@ mod tests {
             Value::from(known.equalities().expect("equal")),
             json!({ "type": "work", "primary": true })
         );
+    }
+
+    #[test]
+    fn a_filter_counts_its_comparisons() {
+        let long = format!("a eq \"{}\"", "x".repeat(10 * BYTES_OF_A_COMPARISON));
+        for (text, expected) in [
+            ("a pr", 1),
+            ("a eq true", 1),
+            ("a eq \"x\"", 1),
+            ("a eq \"x\" or b pr and not (c ne 1)", 3),
+            ("e[a eq \"x\" and b pr]", 2),
+            (long.as_str(), 11),
+        ] {
+            let filter = Filter::parse(text).expect(text);
+            assert_eq!(filter.comparisons(), expected, "{text}");
+        }
     }
 }

@@ -11,8 +11,9 @@ use super::schema::{Attribute, find, is_ignored, without_schema};
 const MAX_OPERATIONS: usize = 1000;
 /// Most values that they name together.
 const MAX_VALUES: usize = 1000;
-/// Most values that they look at together: each looks at all that its attribute has by then.
-const MAX_LOOKED_AT: usize = 1_000_000;
+/// Most comparisons that they make together: each looks at all values that its attribute has by then, with each comparison of
+/// its filter.
+const MAX_COMPARISONS: usize = 1_000_000;
 
 /// What an operation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -283,14 +284,15 @@ impl Patch {
     /// # Errors
     /// What is wrong with the first one that is.
     pub fn apply(&self, resource: &mut Map<String, Value>) -> Result<()> {
-        let mut looked_at = 0;
+        let mut comparisons = 0;
         for Operation { verb, path, value } in &self.operations {
             let attribute = find(self.attributes, &path.attribute);
             let known = attribute.and_then(|found| resource.get(found.name));
-            looked_at += known.and_then(Value::as_array).map_or(0, Vec::len);
-            if looked_at > MAX_LOOKED_AT {
+            let values = known.and_then(Value::as_array).map_or(0, Vec::len);
+            comparisons += values * path.filter.as_ref().map_or(1, Filter::comparisons);
+            if comparisons > MAX_COMPARISONS {
                 return Err(too_many(
-                    "These are too many operations for so many values: send them in several requests.",
+                    "These are too many operations, or too long filters, for so many values: send them in several requests, with shorter filters.",
                 ));
             }
             at(self.attributes, resource, *verb, path, value)?;

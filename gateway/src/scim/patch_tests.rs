@@ -205,6 +205,14 @@ fn members_come_and_go_as_each_provider_says_it() {
         ["2"]
     );
     assert_eq!(
+        members(json!({ "op": "remove", "path": "members[value eq \"2\" or value eq \"3\"]" })),
+        ["1"]
+    );
+    assert_eq!(
+        members(json!({ "op": "remove", "path": "members[value eq \"3\" or value eq \"4\"]" })),
+        ["1", "2"]
+    );
+    assert_eq!(
         members(json!({ "op": "Remove", "path": "members", "value": [{ "value": "1" }] })),
         ["2"]
     );
@@ -307,4 +315,25 @@ fn operations_look_at_so_many_values_and_no_more() {
         patched(&GROUP_ATTRIBUTES, large(), &turns(1000)),
         Err("tooMany".to_owned())
     );
+}
+
+/// Before, an operation counted the values that it looks at alone, however many comparisons its filter makes of each.
+#[test]
+fn a_long_filter_counts_as_the_comparisons_that_it_makes() {
+    let filtered = |filter: &str, count: usize| {
+        let one = json!({ "op": "remove", "path": format!("members[{filter}]") });
+        let all = each(0..count, |_| one.clone());
+        let made = patched(&GROUP_ATTRIBUTES, group(0..10_000), &all);
+        made.map(|made| made["members"].as_array().map_or(0, Vec::len))
+    };
+    let terms = |count: usize| vec!["value sw \"x\""; count].join(" or ");
+    let long = format!("value sw \"{}\"", "x".repeat(3900));
+    let too_many = Err("tooMany".to_owned());
+    assert_eq!(filtered(&terms(100), 1), Ok(10_000));
+    assert_eq!(filtered(&terms(101), 1), too_many);
+    assert_eq!(filtered(&terms(10), 10), Ok(10_000));
+    assert_eq!(filtered(&terms(10), 11), too_many);
+    // a text is brought to lower case for each value
+    assert_eq!(filtered(&long, 1), Ok(10_000));
+    assert_eq!(filtered(&long, 2), too_many);
 }

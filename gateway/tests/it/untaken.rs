@@ -3,9 +3,11 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use gpuaas_dev::until::{until, until_ok};
+use gpuaas_gateway::auth::logout;
 use gpuaas_gateway::store::Role;
 use gpuaas_gateway::store::Scope;
 use reqwest::Method;
+use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -255,6 +257,56 @@ async fn a_refusal_of_scim_that_nobody_takes_keeps_its_part_of_the_peers_share()
     assert_eq!(refused.status(), 429);
     assert_eq!(refused.headers()["content-type"], "application/scim+json");
     assert_eq!(refused.headers()["retry-after"], "1");
+    readers.shutdown().await;
+    until_served(&world).await;
+}
+
+/// Before, programs that sign in read the API's form, and no metric of requests had such refusals.
+#[tokio::test]
+async fn a_refusal_at_the_peers_share_is_in_the_form_of_its_path_and_counted() {
+    let world = World::start_with(|config, _| {
+        config.max_in_flight_per_peer = 1;
+        config.write_timeout_seconds = NEVER;
+    })
+    .await;
+    let mut readers = JoinSet::new();
+    reads_no_body(&world, &mut readers, "/api/openapi.json", None).await;
+    let send = async |method: Method, path: &str| {
+        let request = world.http.request(method, world.url(path));
+        request.send().await.expect("an answer")
+    };
+    for path in [
+        "/dev/token",
+        "/dev/device/authorize",
+        "/dev/revoke",
+        logout::PATH,
+    ] {
+        let refused = send(Method::POST, path).await;
+        assert_eq!(refused.headers()["retry-after"], "1", "{path}");
+        assert_eq!(refused.status(), 429, "{path}");
+        let body: Value = refused.json().await.expect("JSON");
+        assert_eq!(body["error"], "temporarily_unavailable", "{path}");
+        assert!(body["error_description"].is_string(), "{path}: {body}");
+    }
+    let made_up = Method::from_bytes(b"MADEUP").expect("a method");
+    let (status, body) = answer(send(made_up, "/made/up").await).await;
+    assert_eq!((status, reason(&body)), (429, "RATE_LIMITED"), "{body}");
+    let shown = metrics(&world).await;
+    for (method, count) in [("POST", 4), ("_OTHER", 1)] {
+        let method = format!("method=\"{method}\"");
+        let is_counted = shown.lines().any(|line| {
+            line.starts_with("http_server_duration_seconds_count{")
+                && line.contains(&method)
+                && line.contains("route=\"*\"")
+                && line.contains("status=\"429\"")
+                && line.ends_with(&format!(" {count}"))
+        });
+        assert!(is_counted, "{method}: {shown}");
+    }
+    // nothing of what a stranger makes up is a label
+    for made_up in ["MADEUP", "/made/up"] {
+        assert!(!shown.contains(made_up), "{shown}");
+    }
     readers.shutdown().await;
     until_served(&world).await;
 }

@@ -66,18 +66,21 @@ fn wrong_code() -> ApiError {
 
 /// An error of RFC 6749, 5.2.
 #[derive(Debug)]
-struct OAuthError {
+pub(crate) struct OAuthError {
     name: &'static str,
     description: String,
     status: StatusCode,
+    /// In seconds.
+    retry_after: Option<i64>,
 }
 
 impl OAuthError {
-    fn new(name: &'static str, description: &str) -> Self {
+    pub(crate) fn new(name: &'static str, description: &str) -> Self {
         Self {
             name,
             description: description.to_owned(),
             status: StatusCode::BAD_REQUEST,
+            retry_after: None,
         }
     }
 
@@ -88,25 +91,36 @@ impl OAuthError {
         }
     }
 
-    fn into_response(self) -> Response {
+    pub(crate) fn into_response(self) -> Response {
         let mut response =
             json_response(&json!({ "error": self.name, "error_description": self.description }));
         *response.status_mut() = self.status;
+        if let Some(seconds) = self.retry_after {
+            let seconds = HeaderValue::from(seconds);
+            response.headers_mut().insert(header::RETRY_AFTER, seconds);
+        }
         response
     }
 }
 
 impl From<ApiError> for OAuthError {
     fn from(error: ApiError) -> Self {
-        let name = match error.http_status().is_server_error() {
+        let name = match is_temporary(&error) {
             true => "temporarily_unavailable",
             false => "access_denied",
         };
         Self {
             status: error.http_status(),
+            retry_after: error.retry_after(),
             ..Self::new(name, error.message())
         }
     }
+}
+
+/// Whether the same request may be answered later, so that nobody has decided on it.
+pub(crate) fn is_temporary(error: &ApiError) -> bool {
+    let status = error.http_status();
+    status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS
 }
 
 fn json_response(value: &Value) -> Response {

@@ -17,6 +17,15 @@ use crate::auth::form::Form;
 use crate::auth::settings::default_scopes;
 use crate::error::ApiError;
 
+const TOKEN: &str = "/dev/token";
+const DEVICE: &str = "/dev/device/authorize";
+const REVOKE: &str = "/dev/revoke";
+
+/// Whether programs ask at a path, and read refusals in the form of OAuth; other addresses of the provider are pages.
+pub fn reads_oauth(path: &str) -> bool {
+    matches!(path, TOKEN | DEVICE | REVOKE)
+}
+
 /// The addresses of the provider.
 pub fn router() -> Router<Arc<App>> {
     Router::new()
@@ -25,10 +34,10 @@ pub fn router() -> Router<Arc<App>> {
             "/dev/authorize",
             get(authorize::show).post(authorize::decide),
         )
-        .route("/dev/token", post(token::token))
-        .route("/dev/device/authorize", post(device::begin))
+        .route(TOKEN, post(token::token))
+        .route(DEVICE, post(device::begin))
         .route("/dev/device", get(device::show).post(device::decide))
-        .route("/dev/revoke", post(leave::revoke))
+        .route(REVOKE, post(leave::revoke))
         .route("/dev/end-session", get(leave::end_session))
         .route("/dev/ticket", post(ticket))
         .route("/dev/page.css", get(|| async { pages::style() }))
@@ -41,9 +50,9 @@ async fn metadata(State(app): State<Arc<App>>) -> Response {
     json_response(&json!({
         "issuer": provider.issuer.address(),
         "authorization_endpoint": provider.at("/dev/authorize"),
-        "token_endpoint": provider.at("/dev/token"),
-        "device_authorization_endpoint": provider.at("/dev/device/authorize"),
-        "revocation_endpoint": provider.at("/dev/revoke"),
+        "token_endpoint": provider.at(TOKEN),
+        "device_authorization_endpoint": provider.at(DEVICE),
+        "revocation_endpoint": provider.at(REVOKE),
         "end_session_endpoint": provider.at("/dev/end-session"),
         "jwks_uri": provider.at("/.well-known/jwks.json"),
         "scopes_supported": default_scopes(),
