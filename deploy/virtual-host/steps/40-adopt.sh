@@ -109,7 +109,7 @@ discovered() {
     same "slots before an approval" 0 "$(slots_json | jq '.slots | length')"
 }
 
-slots_json() { cli slots $node --output json; }
+slots_json() { cli admin slot list $node --output json; }
 slots_available() { slots_json | jq --exit-status '[.slots[] | select(.status == "available")] | length == 2'; }
 
 approved() {
