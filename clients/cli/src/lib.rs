@@ -27,6 +27,8 @@ mod keys;
 mod node;
 mod organisation;
 mod owners;
+#[cfg(test)]
+mod pages_tests;
 mod pause;
 mod profile;
 mod progress;

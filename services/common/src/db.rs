@@ -77,15 +77,20 @@ pub fn sized(max_connections: u32) -> PgPoolOptions {
 ///
 /// # Errors
 /// Those of the work; the database did not answer in time.
-pub async fn within<T, E: From<sqlx::Error>>(
+pub fn within<T, E: From<sqlx::Error>>(
     limit: Duration,
     work: impl Future<Output = Result<T, E>>,
-) -> Result<T, E> {
-    let done = tokio::time::timeout(limit, work).await;
-    done.unwrap_or_else(|_| {
-        let said = format!("the database gave no answer within {limit:?}");
-        Err(sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, said)).into())
-    })
+) -> impl Future<Output = Result<T, E>> {
+    // who waits for it need not hold all that it holds
+    let work = Box::pin(work);
+    async move {
+        let done = tokio::time::timeout(limit, work).await;
+        done.unwrap_or_else(|_| {
+            let said = format!("the database gave no answer within {limit:?}");
+            let error = io::Error::new(io::ErrorKind::TimedOut, said);
+            Err(sqlx::Error::Io(error).into())
+        })
+    }
 }
 
 /// Limit of one pass of a background task.

@@ -12,24 +12,27 @@ const BOTH_WAIT: &str = "SELECT count(*) >= 2 FROM pg_locks l JOIN pg_stat_activ
 
 impl Platform {
     /// Makes two calls at once: the row of the node, which both need, is held until both have come.
-    async fn at_once<T>(
+    fn at_once<T>(
         &self,
         one: impl Future<Output = T>,
         other: impl Future<Output = T>,
-    ) -> (T, T) {
-        let node_id = self.world.node_id;
-        let mut held = self.world.owner.begin().await.expect("a transaction");
-        sqlx::query("SELECT id FROM placement.nodes WHERE id = $1 FOR UPDATE")
-            .bind(node_id)
-            .execute(&mut *held)
-            .await
-            .expect("the node");
-        let go_on = async {
-            self.world.until("both wait", BOTH_WAIT, node_id).await;
-            held.rollback().await.expect("rollback");
-        };
-        let (one, other, ()) = tokio::join!(one, other, go_on);
-        (one, other)
+    ) -> impl Future<Output = (T, T)> {
+        let (one, other) = (Box::pin(one), Box::pin(other));
+        async move {
+            let node_id = self.world.node_id;
+            let mut held = self.world.owner.begin().await.expect("a transaction");
+            sqlx::query("SELECT id FROM placement.nodes WHERE id = $1 FOR UPDATE")
+                .bind(node_id)
+                .execute(&mut *held)
+                .await
+                .expect("the node");
+            let go_on = async {
+                self.world.until("both wait", BOTH_WAIT, node_id).await;
+                held.rollback().await.expect("rollback");
+            };
+            let (one, other, ()) = tokio::join!(one, other, go_on);
+            (one, other)
+        }
     }
 
     async fn workflows(&self, id: Uuid, kind: &str) -> i64 {

@@ -123,7 +123,9 @@ async fn p5_what_a_step_has_done_stays_done_whoever_writes() {
                 .execute(&world.owner)
                 .await;
         let refused = changed.expect_err(state);
-        let code = refused.as_database_error().and_then(|error| error.code());
+        let code = refused
+            .as_database_error()
+            .and_then(sqlx::error::DatabaseError::code);
         assert_eq!(code.as_deref(), Some("23514"), "{state}: {refused}");
     }
     runner.stop().await;
