@@ -188,7 +188,9 @@ impl Api {
         let resource_id = node_id.to_string();
         let taken = idempotency::take(&mut tx, scope, &requested.hash, &resource_id).await?;
         if taken != Lookup::Fresh {
-            return Ok(convert::placement(node_placement::get(&mut tx, node_id).await?));
+            return Ok(convert::placement(
+                node_placement::get(&mut tx, node_id).await?,
+            ));
         }
         node_placement::expect(&mut tx, node_id, requested.etag).await?;
         let before = convert::placement(node_placement::get(&mut tx, node_id).await?);

@@ -1,10 +1,10 @@
 //! Break-fix records and findings: what takes a node or a slot out of service by itself, and its history.
 use gpuaas_common::select::{Selection, Wanted};
+use gpuaas_placement::Error;
 use gpuaas_placement::model::SlotStatus;
 use gpuaas_placement::node_health::{self, Report, Severity};
 use gpuaas_placement::node_placement::{self, Intent};
 use gpuaas_placement::nodes::{self, NodeSpec};
-use gpuaas_placement::Error;
 use uuid::Uuid;
 
 use super::{become_, latest, of_node, of_slot, reported, state, word};

@@ -19,11 +19,11 @@ mod health;
 mod retirement;
 
 use gpuaas_common::select::{Catalog, Selection, Wanted};
+use gpuaas_placement::Error;
 use gpuaas_placement::lifecycle::{self, NODE_HISTORY, NodeEntry, SLOT_HISTORY, SlotEntry};
 use gpuaas_placement::model::Attribution;
 use gpuaas_placement::node_placement::{self, Intent, NodePlacement};
 use gpuaas_placement::nodes::NodeSpec;
-use gpuaas_placement::Error;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
