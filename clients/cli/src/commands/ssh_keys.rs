@@ -25,8 +25,8 @@ pub enum Command {
         selected: SelectedOf<ListSshKeysRequest>,
     },
     /// Store a public key under a name.
-    #[command(visible_alias = "create")]
-    Add {
+    #[command(visible_alias = "add")]
+    Create {
         /// Name: letters, digits, dots, underscores and hyphens [default: the comment of the key].
         name: Option<String>,
         /// Public key file [default: ~/.ssh/id_ed25519.pub, then the others in ~/.ssh].
@@ -56,7 +56,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             let project = project::given(&session.api, project).await?;
             list(session, project, &selected).await
         }
-        Command::Add {
+        Command::Create {
             name,
             file,
             project,
@@ -171,7 +171,7 @@ async fn list(
         return Ok(());
     }
     if found.is_empty() {
-        say!("No SSH keys yet. Keep yours: gpuaas ssh-key add");
+        say!("No SSH keys yet. Keep yours: gpuaas ssh-key create");
         return Ok(());
     }
     let rows = found

@@ -32,7 +32,7 @@ fn ssh_keys_are_kept_listed_and_deleted_by_name() {
     world.on("POST", own, [(200, json!({ "id": KEY }))]);
     world.on("POST", &shared, [(200, json!({ "id": KEY }))]);
     let ran = world
-        .run(&["ssh-key", "add", "laptop", "--file", &file])
+        .run(&["ssh-key", "create", "laptop", "--file", &file])
         .ok();
     assert!(ran.out.contains("--ssh-key laptop"), "{ran:?}");
     let body = json!({ "name": "laptop", "public_key": "ssh-ed25519 AAAA me" });
@@ -55,7 +55,7 @@ fn ssh_keys_are_kept_listed_and_deleted_by_name() {
             .run(&["ssh-key", "list"])
             .ok()
             .out
-            .contains("gpuaas ssh-key add")
+            .contains("gpuaas ssh-key create")
     );
     world.get(
         own,
