@@ -137,7 +137,10 @@ fn a_former_name_and_an_option_of_another_command_are_found() {
     root.build();
     for (call, expected) in [
         ("admin slot list n-1", None),
-        ("--output json list --nothing", Some("list has no --nothing")),
+        (
+            "--output json list --nothing",
+            Some("list has no --nothing"),
+        ),
         ("admin slots list n-1", Some("slots is called slot")),
         ("slots n-1", Some("gpuaas has no slots")),
         ("ssh web -- ls --all", None),
