@@ -220,7 +220,7 @@ export async function scim() {
 
   await test("groups that the identity provider sends get roles in projects", async () => {
     await page.getByRole("tab", { name: "Groups" }).click();
-    await page.getByText("No groups").waitFor();
+    await page.getByRole("heading", { name: "No groups" }).waitFor();
     await look("an organisation without groups");
     const made = await scimCall("POST", "Users", { ...USER, userName: `zoe-${ORGANISATION}`, displayName: "Zoé", active: true });
     assert.equal(made.status(), 201, await made.text());
