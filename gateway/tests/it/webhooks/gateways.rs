@@ -1,7 +1,7 @@
 //! Several gateways deliver, and one that is killed loses nothing.
 use std::collections::BTreeMap;
-use std::time::Duration;
 
+use gpuaas_dev::until::until;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -77,21 +77,14 @@ async fn a_gateway_that_is_killed_loses_nothing() {
         .expect("moved");
     let again = receiver.next().await;
     assert_eq!((&again.id, &again.body), (&first.id, &first.body));
-    let look = async {
-        loop {
-            let state: String = sqlx::query_scalar("SELECT state FROM webhook_deliveries")
-                .fetch_one(&pool)
-                .await
-                .expect("row");
-            if state == "delivered" {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(TIMEOUT, look)
-        .await
-        .expect("delivered");
+    until("delivered", TIMEOUT, async || {
+        let state: String = sqlx::query_scalar("SELECT state FROM webhook_deliveries")
+            .fetch_one(&pool)
+            .await
+            .expect("row");
+        (state == "delivered").then_some(())
+    })
+    .await;
     assert!(made["id"].is_string());
     drop(second);
 }

@@ -84,19 +84,13 @@ async fn deliveries(
     wanted: impl Fn(&[Value]) -> bool,
 ) -> Vec<Value> {
     let target = format!("{}/deliveries", target(webhook));
-    let look = async {
-        loop {
-            let (status, body) = world.call(Method::GET, &target, "demo").await;
-            assert_eq!(status, 200, "{body}");
-            let all = body["deliveries"].as_array().expect("a list").clone();
-            if wanted(&all) {
-                return all;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    let found = tokio::time::timeout(TIMEOUT, look).await;
-    found.expect("the deliveries in time")
+    until("the deliveries", TIMEOUT, async || {
+        let (status, body) = world.call(Method::GET, &target, "demo").await;
+        assert_eq!(status, 200, "{body}");
+        let all = body["deliveries"].as_array().expect("a list").clone();
+        wanted(&all).then_some(all)
+    })
+    .await
 }
 
 fn all_in(state: &'static str, count: usize) -> impl Fn(&[Value]) -> bool {

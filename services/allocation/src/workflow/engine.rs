@@ -79,7 +79,7 @@ pub async fn run(
             && seen(&rows, step.name).is_none()
         {
             let waiting = "Waiting for other wipes to end.";
-            return give_back(deps, &taken, step, waiting, WIPE_WAIT, None).await;
+            return yield_waiting(deps, &taken, step, waiting, WIPE_WAIT, None).await;
         }
         let Ok(row) = workflow_rows::begin_step(&deps.pool, id, epoch, step.name).await? else {
             return Ok(Outcome::Lost);
@@ -275,11 +275,11 @@ async fn yield_workflow(
     work.deps.metrics.step_retry(&work.taken.kind, step.name);
     let waiting = waiting_sentence(reason);
     let error = json!({"reason": reason, "message": message});
-    give_back(&work.deps, &work.taken, step, waiting, wait, Some(&error)).await
+    yield_waiting(&work.deps, &work.taken, step, waiting, wait, Some(&error)).await
 }
 
 /// Says what the work waits for, and yields it for so many seconds.
-async fn give_back(
+async fn yield_waiting(
     deps: &Deps,
     taken: &Taken,
     step: &Step,
