@@ -38,6 +38,7 @@ parted: partition tables
 mtools: guest images
 dosfstools: guest images
 cpio: guest images
+lz4: guest images
 kmod: guest images
 mmdebstrap: Debian guest
 busybox-static: mini guest

@@ -59,7 +59,7 @@ root_file_system() {
 
 boot_partition() {
     printf '%s\n' 'search --no-floppy --label debian --set=root' \
-        'linux /vmlinuz root=LABEL=debian ro console=ttyS0 quiet mitigations=off' 'initrd /initrd.img' 'boot' \
+        'linux /vmlinuz root=LABEL=debian ro console=ttyS0 quiet mitigations=off cryptomgr.notests' 'initrd /initrd.img' 'boot' \
         > "$work/grub.cfg"
     grub-mkimage -d /usr/lib/grub/x86_64-efi -O x86_64-efi -o "$work/bootx64.efi" -c "$work/grub.cfg" -p / \
         part_gpt ext2 linux normal boot search search_label
