@@ -1,5 +1,6 @@
 //! The methods that the gateway answers itself: who calls, organisations and projects with their members, invitations and SSH
 //! keys. What each change needs is in [`call`].
+mod addresses;
 mod allocation_grants;
 mod api_keys;
 pub mod call;
@@ -20,6 +21,7 @@ pub(crate) mod suspensions;
 mod webhooks;
 mod wire;
 
+pub(crate) use addresses::note_address;
 pub(crate) use invitations::names;
 pub(crate) use parse::display_name;
 

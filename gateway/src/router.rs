@@ -95,6 +95,8 @@ fn refused(app: &App, error: ApiError, request: &Request, started: Instant) -> R
         ScimError::from(error).into_response()
     } else if path == logout::PATH || provider::routes::reads_oauth(path) {
         OAuthError::from(error).into_response()
+    } else if app.provider.is_some() && provider::routes::is_page(path) {
+        provider::refusal_page(&error)
     } else {
         error.into_response(&id)
     };

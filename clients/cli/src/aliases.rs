@@ -5,7 +5,7 @@ use clap::{Command, CommandFactory as _, Error, FromArgMatches as _};
 use crate::args::Cli;
 
 /// What commands are named after, in all of its forms.
-const RESOURCES: [&[&str]; 27] = [
+const RESOURCES: [&[&str]; 29] = [
     &["agent-rollout", "agent-rollouts"],
     &["allocation", "allocations"],
     &["api-key", "api-keys"],
@@ -15,8 +15,10 @@ const RESOURCES: [&[&str]; 27] = [
     &["finding", "findings"],
     &["grant", "grants"],
     &["group", "groups"],
+    &["guardrail", "guardrails"],
     &["health-event", "health-events"],
     &["image", "images"],
+    &["key", "keys"],
     &["member", "members"],
     &["node", "nodes"],
     &[
@@ -115,6 +117,16 @@ mod tests {
             ("describe", Some("show")),
             ("ls", Some("list")),
             ("organization ls", Some("organisation list")),
+            ("organisation members ls", Some("organisation member list")),
+            (
+                "organisation scim keys ls",
+                Some("organisation scim key list"),
+            ),
+            (
+                "organisation guardrails get",
+                Some("organisation guardrail show"),
+            ),
+            ("admin fleet nodes ls", Some("admin fleet node list")),
             ("admin slots approve", Some("admin slot approve")),
             ("admin slots ls", Some("admin slot list")),
             ("admin nodes describe", Some("admin node show")),

@@ -19,6 +19,7 @@ use crate::contract::access::Access;
 use crate::contract::route::Route;
 use crate::contract::template::{PathVariables, Segment};
 use crate::error::ApiError;
+use crate::identity::note_address;
 use crate::limits::rates::Class;
 use crate::policy::{Grant, Refusal, named_project};
 use crate::store::{self, Principal};
@@ -91,7 +92,7 @@ pub async fn authorize(
     route: &Route,
     attempt: Attempt<'_>,
 ) -> Result<(Arc<Session>, Arc<Grant>), ApiError> {
-    let (identity, session) = identify(app, headers).await?;
+    let (identity, session) = identify(app, headers, attempt.request_id).await?;
     let Some(session) = session else {
         if route.access.unregistered && !is_registered(app, &identity).await? {
             let session = Arc::new(Session::unregistered(identity));
@@ -132,8 +133,12 @@ pub async fn refuse_unregistered(app: &App, identity: &Identity, attempt: Attemp
 ///
 /// # Errors
 /// 401 without a good credential, 403 for a principal that is not registered.
-pub async fn authenticate(app: &App, headers: &HeaderMap) -> Result<Arc<Session>, ApiError> {
-    let (_, session) = identify(app, headers).await?;
+pub async fn authenticate(
+    app: &App,
+    headers: &HeaderMap,
+    request_id: &str,
+) -> Result<Arc<Session>, ApiError> {
+    let (_, session) = identify(app, headers, request_id).await?;
     session.ok_or_else(unregistered)
 }
 
@@ -175,6 +180,7 @@ pub async fn record_refusal(app: &App, session: &Session, attempt: Attempt<'_>) 
 async fn identify(
     app: &App,
     headers: &HeaderMap,
+    request_id: &str,
 ) -> Result<(Identity, Option<Arc<Session>>), ApiError> {
     let credential = headers::bearer(headers).map_err(challenge)?;
     let now = jiff::Timestamp::now().as_second();
@@ -195,6 +201,9 @@ async fn identify(
         return Err(challenge(api_keys::refused(
             "it is disabled or has expired",
         )));
+    }
+    if let Some(principal) = &principal {
+        note_address(app, (&identity, principal), now, request_id).await;
     }
     let session = principal.map(|principal| Arc::new(Session::new(identity.clone(), principal)));
     if let Some(session) = &session {

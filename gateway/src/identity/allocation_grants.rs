@@ -33,13 +33,29 @@ pub(super) async fn create(
         call.has_scope(Scope::Terminal, "permission")?;
         row.id
     };
+    let id = match call.made(&request).await? {
+        // whatever has become of the allocation, and of the end
+        Some(made) => made,
+        None => make(call, &request, project).await?,
+    };
+    let mut conn = call.conn().await?;
+    let found = store::find_allocation_grant(&mut conn, project, id).await?;
+    found.map(wire::allocation_grant).ok_or_else(grant_unknown)
+}
+
+/// Makes a grant, and answers its id.
+async fn make(
+    call: &Call<'_>,
+    request: &pb::CreateAllocationGrantRequest,
+    project: Uuid,
+) -> Result<Uuid> {
     let permission = parse::allocation_permission(request.permission)?;
     let expire_time = parse::allocation_grant_end(request.expire_time.as_ref(), Timestamp::now())?;
     let allocation = id::parse("allocation_id", &request.allocation_id)?;
     exists(call, project, allocation).await?;
     let id = call.new_id();
-    let id = match call.begin(&request, id).await? {
-        Begun::Replay(made) => made,
+    match call.begin(request, id).await? {
+        Begun::Replay(made) => Ok(made),
         Begun::Fresh(mut tx) => {
             let Owned { name, role, .. } = call
                 .owned(&mut tx, Of::Project(&request.project_id))
@@ -75,12 +91,9 @@ pub(super) async fn create(
             let detail = with_digests(detail, None, made.as_ref());
             call.commit_in(tx, Group::Project(project), project, detail)
                 .await?;
-            id
+            Ok(id)
         }
-    };
-    let mut conn = call.conn().await?;
-    let found = store::find_allocation_grant(&mut conn, project, id).await?;
-    found.map(wire::allocation_grant).ok_or_else(grant_unknown)
+    }
 }
 
 /// Refuses an allocation that the project does not have.

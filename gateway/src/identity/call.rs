@@ -105,18 +105,19 @@ impl<'a> Call<'a> {
         let mut tx = self.app.pool.begin().await?;
         match idempotency::take(&mut tx, scope, &hash, &resource.to_string()).await? {
             Lookup::Fresh => Ok(Begun::Fresh(tx)),
-            Lookup::Replay { resource_id } => Ok(Begun::Replay(
-                id::parse("id", &resource_id).map_err(Error::internal)?,
-            )),
+            Lookup::Replay { resource_id } => Ok(Begun::Replay(led_to(&resource_id)?)),
         }
     }
 
-    /// Whether this very change was made before under the same key: what it names need not be there any more.
-    pub(super) async fn was_made(&self, request: &impl prost::Message) -> Result<bool> {
+    /// What this very change led to, if it was made before under the same key. To be asked before another service is: what the
+    /// change names need not be there any more.
+    pub(super) async fn made(&self, request: &impl prost::Message) -> Result<Option<Uuid>> {
         let hash = idempotency::hash(request);
         let mut conn = self.conn().await?;
-        let found = idempotency::lookup(&mut conn, self.scope()?, &hash).await?;
-        Ok(matches!(found, Lookup::Replay { .. }))
+        match idempotency::lookup(&mut conn, self.scope()?, &hash).await? {
+            Lookup::Fresh => Ok(None),
+            Lookup::Replay { resource_id } => led_to(&resource_id).map(Some),
+        }
     }
 
     fn scope(&self) -> Result<Scope<'a>> {
@@ -364,6 +365,11 @@ impl<'a> Call<'a> {
             Of::Project(given) => Ok(Group::Project(self.project(conn, given).await?.id)),
         }
     }
+}
+
+/// The id that a key is recorded with.
+fn led_to(resource_id: &str) -> Result<Uuid> {
+    id::parse("id", resource_id).map_err(Error::internal)
 }
 
 /// What a request names.

@@ -34,7 +34,7 @@ pub(super) async fn update(
     request: pb::UpdateOrganisationGuardrailsRequest,
 ) -> Result<pb::OrganisationGuardrails> {
     let id = known_id(&request.organisation_id, organisation_unknown)?;
-    if !call.was_made(&request).await? {
+    if call.made(&request).await?.is_none() {
         check_names(call, &request, id).await?;
     }
     if let Begun::Fresh(mut tx) = call.begin(&request, id).await? {

@@ -369,7 +369,8 @@ async fn register(
     display_name: &str,
 ) -> Result<Uuid> {
     let identity = &call.session.identity;
-    let email = identity.email.as_deref().unwrap_or_default();
+    let email = identity.email.as_deref().map(parse::email);
+    let email = email.and_then(Result::ok).unwrap_or_default();
     for name in names(identity) {
         let new = NewUser {
             id: call.new_id(),
@@ -379,11 +380,7 @@ async fn register(
             } else {
                 display_name
             },
-            email: if parse::email(email).is_ok() {
-                email
-            } else {
-                ""
-            },
+            email: &email,
             issuer: &identity.issuer,
             subject: &identity.subject,
         };

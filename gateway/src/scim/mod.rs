@@ -187,7 +187,7 @@ async fn try_serve(
         &mut Option<Standing>,
     ),
 ) -> Result<Response> {
-    let session = authenticate(app, &parts.headers).await?;
+    let session = authenticate(app, &parts.headers, request_id).await?;
     principal.clone_from(&session.principal.name);
     let target = target.ok_or_else(|| ScimError::not_found("endpoint"))?;
     if !target.methods().contains(&parts.method) {

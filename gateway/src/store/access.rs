@@ -12,7 +12,8 @@ use crate::auth::verify::Identity;
 macro_rules! select {
     ($by:literal) => {
         concat!(
-            "SELECT p.id, p.name, p.kind, p.platform_role, a.projects, a.roles, a.owners, a.suspended,
+            "SELECT p.id, p.name, p.kind, p.email, coalesce(extract(epoch FROM p.email_issue_time), 0)::bigint AS email_issued,
+                    p.platform_role, a.projects, a.roles, a.owners, a.suspended,
                     o.organisations, o.organisation_roles,
                     r.guardrails, g.granted_allocations, g.granted_projects, g.granted_permissions, s.principal_id IS NOT NULL AS has_keys,
                     coalesce(k.scopes, '{}') AS scopes

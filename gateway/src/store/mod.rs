@@ -74,7 +74,7 @@ pub use principal::{
 pub use principals::{
     Disabled, NewUser, PRINCIPALS, PrincipalFilter, PrincipalRow, get_principal, insert_user,
     lock_other_admins, lock_principal, principal_by_identity, principal_by_name, select_principals,
-    set_disabled, set_platform_role,
+    set_disabled, set_platform_role, set_verified_email,
 };
 pub use projects::{
     PROJECTS, ProjectFilter, ProjectRow, find_project, find_projects, insert_project,

@@ -81,6 +81,10 @@ pub struct Principal {
     pub name: String,
     /// User or service account.
     pub kind: PrincipalKind,
+    /// Its address, as its issuer has verified it; empty otherwise.
+    pub email: String,
+    /// When the token was issued that had the address, in seconds since 1970; 0 when none has said it.
+    pub email_issued: i64,
     /// On the whole platform.
     pub platform_role: Option<PlatformRole>,
     /// One on the whole platform that gives nothing: the sign-in lacks the second factor that it takes.
@@ -194,6 +198,8 @@ pub(super) fn read(row: &PgRow) -> sqlx::Result<Principal> {
         id: row.try_get("id")?,
         name: row.try_get("name")?,
         kind: decode(row, "kind", PrincipalKind::parse)?,
+        email: row.try_get("email")?,
+        email_issued: row.try_get("email_issued")?,
         platform_role: decode_optional(row, "platform_role", parse_platform_role)?,
         unproven_role: None,
         roles: roles(row, "projects", "roles")?,

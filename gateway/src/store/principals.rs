@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::principal::{
     PlatformRole, PrincipalKind, decode, decode_optional, parse_platform_role, platform_role_name,
 };
+use crate::auth::verify::Identity;
 
 /// A principal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -261,6 +262,32 @@ pub async fn set_disabled(
     .execute(conn)
     .await?;
     Ok(())
+}
+
+/// Stores the address that an issuer has verified for somebody, as a token says that was issued `issued` seconds after 1970;
+/// `false` when it is stored, when a newer token has said another one, or when the identity is not the principal's any more.
+///
+/// # Errors
+/// Database errors.
+pub async fn set_verified_email(
+    conn: &mut PgConnection,
+    id: Uuid,
+    identity: &Identity,
+    (email, issued): (&str, i64),
+) -> sqlx::Result<bool> {
+    let done = sqlx::query(
+        "UPDATE principals SET email = $2, email_issue_time = to_timestamp($3::bigint)
+          WHERE id = $1 AND issuer = $4 AND subject = $5 AND kind = 'user' AND email <> $2
+            AND (email_issue_time IS NULL OR email_issue_time < to_timestamp($3::bigint))",
+    )
+    .bind(id)
+    .bind(email)
+    .bind(issued)
+    .bind(&identity.issuer)
+    .bind(&identity.subject)
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected() == 1)
 }
 
 /// Gives a role on the whole platform, or takes it.

@@ -71,7 +71,7 @@ async fn accept(
     let of_peer = app.admission.terminal(peer)?;
     // a browser cannot send a token with a WebSocket; who does is held to it
     let principal = if headers.contains_key(header::AUTHORIZATION) {
-        let session = authenticate(app, headers).await?;
+        let session = authenticate(app, headers, request_id).await?;
         session.principal.name.clone()
     } else {
         String::new()

@@ -288,11 +288,32 @@ async fn a_refusal_at_the_peers_share_is_in_the_form_of_its_path_and_counted() {
         assert_eq!(body["error"], "temporarily_unavailable", "{path}");
         assert!(body["error_description"].is_string(), "{path}: {body}");
     }
+    // people read pages
+    for (method, path) in [
+        (Method::GET, "/dev/authorize?client_id=x"),
+        (Method::POST, "/dev/authorize"),
+        (Method::GET, "/dev/device"),
+        (Method::POST, "/dev/device"),
+        (Method::GET, "/dev/end-session"),
+    ] {
+        let refused = send(method, path).await;
+        assert_eq!(refused.status(), 429, "{path}");
+        assert_eq!(refused.headers()["retry-after"], "1", "{path}");
+        let kind = refused.headers()["content-type"].to_str().expect("text");
+        assert!(kind.starts_with("text/html"), "{path}: {kind}");
+        let page = refused.text().await.expect("a page");
+        for text in [
+            "Too many requests",
+            "Wait a second, then load this page again.",
+        ] {
+            assert!(page.contains(text), "{path}: {page}");
+        }
+    }
     let made_up = Method::from_bytes(b"MADEUP").expect("a method");
     let (status, body) = answer(send(made_up, "/made/up").await).await;
     assert_eq!((status, reason(&body)), (429, "RATE_LIMITED"), "{body}");
     let shown = metrics(&world).await;
-    for (method, count) in [("POST", 4), ("_OTHER", 1)] {
+    for (method, count) in [("POST", 6), ("_OTHER", 1)] {
         let method = format!("method=\"{method}\"");
         let is_counted = shown.lines().any(|line| {
             line.starts_with("http_server_duration_seconds_count{")

@@ -55,6 +55,8 @@ pub struct Record {
     held_up: Arc<AtomicBool>,
     running: Arc<Mutex<Running>>,
     console: Arc<watch::Sender<Console>>,
+    /// There is no allocation any more.
+    lost: Arc<AtomicBool>,
     /// Lists of allocations until one is held.
     lists: Arc<AtomicUsize>,
     /// What calls named "held", and a list that is held, wait for.
@@ -99,6 +101,11 @@ impl Record {
         self.runs(&[], &[]);
         let later = allocations.iter().map(|name| (*name).to_owned());
         self.running.lock().expect("lock").later = later.collect();
+    }
+
+    /// No allocation is found from now on.
+    pub fn lose_allocations(&self) {
+        self.lost.store(true, Ordering::SeqCst);
     }
 
     /// VMs print this on their serial consoles.
@@ -429,7 +436,7 @@ impl AllocationService for Allocations {
         self.see("get", &request)?;
         of_project(&Caller::of(&request)?, &request.get_ref().allocation_id)?;
         let id = &request.get_ref().allocation_id;
-        if id == "foreign" || *id == FOREIGN.to_string() {
+        if self.0.lost.load(Ordering::SeqCst) || id == "foreign" || *id == FOREIGN.to_string() {
             return Err(no_allocation());
         }
         let mut found = allocation(id, "first");

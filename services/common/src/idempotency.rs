@@ -79,6 +79,26 @@ pub async fn take(
     }
 }
 
+/// Points a key that this transaction has [taken](take) at another resource: what a call leads to may be known only later.
+///
+/// # Errors
+/// Those of the database.
+pub async fn point(
+    conn: &mut PgConnection,
+    scope: Scope<'_>,
+    hash: &[u8],
+    resource_id: &str,
+) -> Result<()> {
+    // no service may change a row
+    sqlx::query("DELETE FROM idempotency WHERE principal = $1 AND method = $2 AND key = $3")
+        .bind(scope.principal)
+        .bind(scope.method)
+        .bind(scope.key)
+        .execute(&mut *conn)
+        .await?;
+    record(conn, scope, hash, resource_id).await
+}
+
 /// Records a key with its effect. A concurrent call with the same key waits here for the other's commit and
 /// then fails with `ABORTED`; looked up again it is a replay.
 ///

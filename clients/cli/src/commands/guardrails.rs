@@ -1,4 +1,4 @@
-//! `organisation guardrails`: what the owners of an organisation forbid in all of its projects.
+//! `organisation guardrail`: what the owners of an organisation forbid in all of its projects.
 use gpuaas_proto::gpuaas::identity::v1::{
     AllowedNames, GetOrganisationGuardrailsRequest, OrganisationGuardrails,
     UpdateOrganisationGuardrailsRequest,

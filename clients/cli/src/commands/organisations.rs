@@ -20,14 +20,21 @@ pub enum Command {
         /// New display name.
         name: String,
     },
-    /// SCIM groups and their project roles, and SCIM keys.
+    /// SCIM: groups and their project roles, and keys.
     #[command(subcommand)]
     Scim(super::scim::Command),
     /// Guardrails of the organisation: rules for all of its projects.
     #[command(subcommand)]
-    Guardrails(super::guardrails::Command),
+    Guardrail(super::guardrails::Command),
+    /// Members of an organisation.
+    #[command(subcommand)]
+    Member(MemberCommand),
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub enum MemberCommand {
     /// List the members of an organisation. Each has the same role in all of its projects.
-    Members {
+    List {
         /// Slug or id.
         organisation: String,
         #[command(flatten)]
@@ -43,7 +50,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
         Command::List(selected) => list(session, &selected).await,
         Command::Scim(command) => super::scim::run(session, command).await,
-        Command::Guardrails(command) => super::guardrails::run(session, command).await,
+        Command::Guardrail(command) => super::guardrails::run(session, command).await,
         Command::Rename { organisation, name } => {
             let request = UpdateOrganisationRequest {
                 organisation_id: organisation::id(&session.api, &organisation).await?,
@@ -55,10 +62,10 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             done(session, &answer.json, &sentence);
             Ok(())
         }
-        Command::Members {
+        Command::Member(MemberCommand::List {
             organisation,
             selected,
-        } => {
+        }) => {
             let request = ListOrganisationMembersRequest {
                 organisation_id: organisation::id(&session.api, &organisation).await?,
                 filter: selected.filter(),

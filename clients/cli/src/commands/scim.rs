@@ -22,8 +22,18 @@ pub enum Command {
         /// Slug or id.
         organisation: String,
     },
+    /// Groups of the identity provider, and their roles in projects.
+    #[command(subcommand)]
+    Group(GroupCommand),
+    /// API keys with the scope scim.
+    #[command(subcommand)]
+    Key(KeyCommand),
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub enum GroupCommand {
     /// List the groups and their roles in projects.
-    Groups {
+    List {
         /// Slug or id.
         organisation: String,
         #[command(flatten)]
@@ -39,15 +49,19 @@ pub enum Command {
     },
     /// Remove a mapping. Open terminals and streams of people without another role in the project end.
     Unmap(Mapping),
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub enum KeyCommand {
     /// List the API keys with the scope scim, of all projects of the organisation.
-    Keys {
+    List {
         /// Slug or id.
         organisation: String,
         #[command(flatten)]
         selected: SelectedOf<ListScimKeysRequest>,
     },
     /// Disable a key permanently. The identity provider then needs a new key.
-    DisableKey {
+    Disable {
         /// Slug or id of the organisation.
         organisation: String,
         /// Id or prefix of the key, as listed.
@@ -77,7 +91,14 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             let id = organisation::id(&session.api, &organisation).await?;
             show(session, id).await
         }
-        Command::Groups {
+        Command::Group(command) => group(session, command).await,
+        Command::Key(command) => key(session, command).await,
+    }
+}
+
+async fn group(session: &Session, command: GroupCommand) -> Result<(), Failure> {
+    match command {
+        GroupCommand::List {
             organisation,
             selected,
         } => {
@@ -85,7 +106,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             print(session, groups(session, &id, &selected).await?, &selected);
             Ok(())
         }
-        Command::Map { mapping, role } => {
+        GroupCommand::Map { mapping, role } => {
             let (organisation_id, group) = mapping.group(session).await?;
             let request = CreateScimGroupMappingRequest {
                 organisation_id,
@@ -101,7 +122,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             done(session, &answer.json, &sentence);
             Ok(())
         }
-        Command::Unmap(mapping) => {
+        GroupCommand::Unmap(mapping) => {
             let (organisation_id, group) = mapping.group(session).await?;
             let (name, project) = (&group.display_name, &mapping.project);
             let mut mappings = group.mappings.into_iter();
@@ -118,7 +139,12 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             done(session, &answer.json, &sentence);
             Ok(())
         }
-        Command::Keys {
+    }
+}
+
+async fn key(session: &Session, command: KeyCommand) -> Result<(), Failure> {
+    match command {
+        KeyCommand::List {
             organisation,
             selected,
         } => {
@@ -127,7 +153,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             print_keys(session, listed, &selected);
             Ok(())
         }
-        Command::DisableKey { organisation, key } => {
+        KeyCommand::Disable { organisation, key } => {
             let id = organisation::id(&session.api, &organisation).await?;
             let all = keys(session, id, &Selected::default()).await?.message.keys;
             let is_meant = |one: &ScimKey| {
@@ -136,7 +162,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             };
             let found = all.into_iter().find(is_meant).ok_or_else(|| {
                 Failure::NotFound(format!(
-                    "no key is {key:?}; see: gpuaas organisation scim keys {organisation}"
+                    "no key is {key:?}; see: gpuaas organisation scim key list {organisation}"
                 ))
             })?;
             let own = found.api_key.unwrap_or_default();
@@ -165,7 +191,7 @@ impl Mapping {
         let all = all.message.groups;
         let names = all.iter().map(|one| one.display_name.as_str());
         let message = format!(
-            "no group is named {:?}; see: gpuaas organisation scim groups {}",
+            "no group is named {:?}; see: gpuaas organisation scim group list {}",
             self.group, self.organisation
         );
         let missing = suggest::with_nearest(message, &self.group, names);

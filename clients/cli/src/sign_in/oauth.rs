@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use reqwest::StatusCode;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -16,6 +17,11 @@ use crate::failure::Failure;
 const DEVICE_CODE: &str = "urn:ietf:params:oauth:grant-type:device_code";
 /// What a device waits more when it is told that it asks too often (RFC 8628, 3.5).
 const SLOWER: Duration = Duration::from_secs(5);
+/// The shortest and the longest pause before a provider is asked again that does not answer. From the one to the other they
+/// double (RFC 8628, 3.5).
+const AWAY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// Whatever a provider says, no code is waited for longer, and no pause is longer.
+const DAY: u64 = 24 * 60 * 60;
 
 /// Where the API's users sign in.
 #[derive(Debug, Deserialize)]
@@ -86,6 +92,8 @@ struct Refused {
 /// An answer that gives nothing.
 enum Outcome {
     Refused(Refused),
+    /// No answer, or none now: the same request may do better later.
+    Away(Failure),
     Failed(Failure),
 }
 
@@ -93,7 +101,18 @@ impl From<Outcome> for Failure {
     fn from(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Refused(refused) => refused.into(),
-            Outcome::Failed(failure) => failure,
+            Outcome::Away(failure) | Outcome::Failed(failure) => failure,
+        }
+    }
+}
+
+impl Refused {
+    /// Whether it is no answer to the request: the provider itself does not work now.
+    fn is_of_now(&self, status: StatusCode) -> bool {
+        match self.error.as_str() {
+            "" => status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS,
+            "temporarily_unavailable" | "server_error" => true,
+            _ => status.is_server_error(),
         }
     }
 }
@@ -188,7 +207,7 @@ async fn post<T: DeserializeOwned>(
         .extend_pairs(parameters)
         .finish();
     let unreachable = |error: &reqwest::Error| {
-        Outcome::Failed(Failure::Unreachable {
+        Outcome::Away(Failure::Unreachable {
             url: url.to_string(),
             cause: root_cause(error),
         })
@@ -205,12 +224,18 @@ async fn post<T: DeserializeOwned>(
     let value: Value = serde_json::from_str(&text).unwrap_or_default();
     if !status.is_success() {
         let refused: Refused = serde_json::from_value(value).unwrap_or_default();
-        if refused.error.is_empty() {
-            let status = status.as_u16();
-            let text = format!("{url} answered with status {status}");
-            return Err(Outcome::Failed(Failure::SignIn(text)));
+        let is_of_now = refused.is_of_now(status);
+        if !is_of_now && !refused.error.is_empty() {
+            return Err(Outcome::Refused(refused));
         }
-        return Err(Outcome::Refused(refused));
+        let failure = match refused.error.is_empty() {
+            true => Failure::SignIn(format!("{url} answered with status {}", status.as_u16())),
+            false => refused.into(),
+        };
+        return Err(match is_of_now {
+            true => Outcome::Away(failure),
+            false => Outcome::Failed(failure),
+        });
     }
     serde_json::from_value(value).map_err(|_| {
         let text = format!("{url} answered with something else than a sign-in needs");
@@ -233,10 +258,11 @@ pub async fn begin(
     Ok(post(http, endpoint, &fields, &issuer.parameters).await?)
 }
 
-/// Waits until somebody has confirmed the device.
+/// Waits until somebody has confirmed the device. A provider that does not answer, or cannot now, is asked again, less and less
+/// often, until the code has expired.
 ///
 /// # Errors
-/// Refused or too late.
+/// Refused or too late; what the provider answered last, when that was no answer.
 pub async fn wait(
     http: &reqwest::Client,
     issuer: &Issuer,
@@ -244,17 +270,24 @@ pub async fn wait(
     endpoint: &Url,
     device: &Device,
 ) -> Result<Tokens, Failure> {
-    let end = Instant::now() + Duration::from_secs(device.expires_in);
+    let end = Instant::now() + Duration::from_secs(device.expires_in.min(DAY));
     // without a word of the provider, five seconds (RFC 8628, 3.2)
-    let mut interval = Duration::from_secs(device.interval.unwrap_or(5));
+    let mut interval = Duration::from_secs(device.interval.unwrap_or(5).min(DAY));
     let fields = [
         ("grant_type", DEVICE_CODE),
         ("client_id", client_id),
         ("device_code", &*device.device_code),
     ];
     let late = || Failure::SignIn("nobody confirmed the code in time".to_owned());
-    while Instant::now() < end {
-        tokio::time::sleep(interval).await;
+    let (shortest, longest) = AWAY;
+    let mut pause = interval;
+    let mut away = None;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(away.unwrap_or_else(late));
+        }
+        tokio::time::sleep(pause.min(left)).await;
         let given = post::<Granted>(http, endpoint, &fields, &issuer.parameters).await;
         match given {
             Ok(granted) => return Ok(tokens(granted, None)),
@@ -269,12 +302,19 @@ pub async fn wait(
                 }
                 _ => return Err(refused.into()),
             },
-            // a lost connection is no answer: ask again, more slowly
-            Err(Outcome::Failed(Failure::Unreachable { .. })) => interval += SLOWER,
+            Err(Outcome::Away(failure)) => {
+                if away.is_none() {
+                    note!("The identity provider does not answer. Trying again …");
+                }
+                away = Some(failure);
+                pause = (pause * 2).clamp(shortest, longest).max(interval);
+                continue;
+            }
             Err(Outcome::Failed(failure)) => return Err(failure),
         }
+        away = None;
+        pause = interval;
     }
-    Err(late())
 }
 
 /// New tokens for the refresh token of a context.

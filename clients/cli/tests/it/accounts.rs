@@ -269,9 +269,10 @@ fn organisations_are_listed_renamed_and_show_their_members() {
         "/api/v1/organisations/o1/members",
         json!({ "members": [{ "member_id": "m1", "principal": "user:bob", "role": "owner" }] }),
     );
-    let ran = world.run(&["organisation", "members", "acme"]).ok();
+    let ran = world.run(&["organisation", "member", "list", "acme"]).ok();
     assert!(ran.out.contains("user:bob"), "{ran:?}");
-    assert_eq!(world.run(&["organisation", "members", "acne"]).code, 3);
+    let unknown = ["organisation", "member", "list", "acne"];
+    assert_eq!(world.run(&unknown).code, 3);
 }
 
 #[test]
@@ -290,21 +291,32 @@ fn groups_of_a_provider_are_listed_mapped_and_unmapped() {
         "api_key": { "id": "k1", "service_account_id": "s1", "prefix": "gpuaas_1_k1", "creator": "user:ada",
                      "last_used_time": "2026-01-31T12:00:00Z" } }] });
     world.get("/api/v1/organisations/o1/scim/keys", key);
-    let ran = world.run(&["organisation", "scim", "keys", "acme"]).ok();
+    let ran = world
+        .run(&["organisation", "scim", "key", "list", "acme"])
+        .ok();
     for part in ["gpuaas_1_k1", "people/idp", "active", "never", "user:ada"] {
         assert!(ran.out.contains(part), "{part}: {ran:?}");
     }
     let path = "/api/v1/projects/p1/service-accounts/s1/api-keys/k1:disable";
     world.on("POST", path, [(200, json!({ "id": "k1" }))]);
-    let disable = ["organisation", "scim", "disable-key", "acme", "gpuaas_1_k1"];
+    let disable = [
+        "organisation",
+        "scim",
+        "key",
+        "disable",
+        "acme",
+        "gpuaas_1_k1",
+    ];
     let ran = world.run(&disable).ok();
     assert_eq!(
         (ran.out.as_str(), last(&world).1.as_str()),
         ("gpuaas_1_k1 is disabled.\n", path)
     );
-    let unknown = ["organisation", "scim", "disable-key", "acme", "k2"];
+    let unknown = ["organisation", "scim", "key", "disable", "acme", "k2"];
     assert_eq!(world.run(&unknown).code, 3);
-    let ran = world.run(&["organisation", "scim", "groups", "acme"]).ok();
+    let ran = world
+        .run(&["organisation", "scim", "group", "list", "acme"])
+        .ok();
     assert!(ran.out.contains("member of training"), "{ran:?}");
     let project = "019a0000-0000-7000-8000-000000000001";
     let mappings = "/api/v1/organisations/o1/scim/groups/g1/mappings";
@@ -312,6 +324,7 @@ fn groups_of_a_provider_are_listed_mapped_and_unmapped() {
     let map = [
         "organisation",
         "scim",
+        "group",
         "map",
         "acme",
         "ML engineers",
@@ -330,6 +343,7 @@ fn groups_of_a_provider_are_listed_mapped_and_unmapped() {
         .run(&[
             "organisation",
             "scim",
+            "group",
             "unmap",
             "acme",
             "g1",
@@ -341,6 +355,7 @@ fn groups_of_a_provider_are_listed_mapped_and_unmapped() {
     let unknown = [
         "organisation",
         "scim",
+        "group",
         "unmap",
         "acme",
         "ML engineer",
@@ -501,7 +516,7 @@ fn guardrails_of_an_organisation_are_shown_and_set() {
                 "allowed_regions": ["eu-1", "eu-2"] }),
     );
     let ran = world
-        .run(&["organisation", "guardrails", "show", "acme"])
+        .run(&["organisation", "guardrail", "show", "acme"])
         .ok();
     let row = |name: &str| {
         let line = ran.out.lines().find(|line| line.starts_with(name));
@@ -514,7 +529,7 @@ fn guardrails_of_an_organisation_are_shown_and_set() {
     assert_eq!(row("allowed_skus"), "all", "{ran:?}");
 
     world.on("PATCH", target, [(200, json!({ "organisation_id": "o1" }))]);
-    let set = ["organisation", "guardrails", "set", "acme"];
+    let set = ["organisation", "guardrail", "set", "acme"];
     let flags = [
         "--terminals-disabled",
         "false",

@@ -20,7 +20,7 @@ fn nodes_of_the_fleet_are_listed_with_their_use_and_narrowed_by_the_api() {
               ] },
         ] }),
     );
-    let shown = world.run(&["admin", "fleet", "nodes"]).ok().out;
+    let shown = world.run(&["admin", "fleet", "node", "list"]).ok().out;
     for part in [
         "gpu-1",
         "degraded",
@@ -33,7 +33,8 @@ fn nodes_of_the_fleet_are_listed_with_their_use_and_narrowed_by_the_api() {
     let narrowed = [
         "admin",
         "fleet",
-        "nodes",
+        "node",
+        "list",
         "--free",
         "--region",
         "eu",
@@ -46,13 +47,15 @@ fn nodes_of_the_fleet_are_listed_with_their_use_and_narrowed_by_the_api() {
     for part in ["region_code=eu", "in_use=false", "filter=rack+%3D+r1"] {
         assert!(asked.contains(part), "{asked}");
     }
-    world.run(&["admin", "fleet", "nodes", "--in-use"]).ok();
+    world
+        .run(&["admin", "fleet", "node", "list", "--in-use"])
+        .ok();
     let asked = world.seen().pop().expect("asked").target;
     assert!(asked.contains("in_use=true"), "{asked}");
-    let said = world.run(&["admin", "fleet", "nodes"]).ok().out;
+    let said = world.run(&["admin", "fleet", "node", "list"]).ok().out;
     assert!(said.contains("gpuaas admin node create"), "{said}");
     assert!(!world.seen().pop().expect("asked").target.contains("in_use"));
-    let both = ["admin", "fleet", "nodes", "--in-use", "--free"];
+    let both = ["admin", "fleet", "node", "list", "--in-use", "--free"];
     assert_eq!(world.run(&both).code, 2);
 }
 
@@ -68,7 +71,7 @@ fn the_fleet_is_counted_by_pool_with_the_sum_last() {
         ] }),
     );
     let shown = world
-        .run(&["admin", "fleet", "counts", "--region", "eu"])
+        .run(&["admin", "fleet", "count", "--region", "eu"])
         .ok();
     let words: Vec<Vec<&str>> = shown
         .out

@@ -5,6 +5,7 @@ mod agent_rollout;
 mod allocations;
 mod audit;
 mod certificate;
+mod contexts;
 mod cp;
 mod explain;
 mod fleet;

@@ -44,7 +44,7 @@ fn lists_are_filtered_and_ordered_by_the_api_and_say_that_nothing_matches() {
             "/api/v1/admin/agent-rollouts".into(),
         ),
         (
-            &["organisation", "scim", "keys", "acme"],
+            &["organisation", "scim", "key", "list", "acme"],
             "keys",
             format!("/api/v1/organisations/{ACCOUNT}/scim/keys"),
         ),
@@ -59,7 +59,7 @@ fn lists_are_filtered_and_ordered_by_the_api_and_say_that_nothing_matches() {
             format!("/api/v1/admin/nodes/{HOOK}/resource-slots/{HOOK}/history"),
         ),
         (
-            &["organisation", "scim", "groups", "acme"],
+            &["organisation", "scim", "group", "list", "acme"],
             "groups",
             format!("/api/v1/organisations/{ACCOUNT}/scim/groups"),
         ),

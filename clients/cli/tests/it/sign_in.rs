@@ -1,23 +1,26 @@
-//! `login`, `logout`, `whoami` and contexts, with an API and an identity provider that the test plays.
+//! `login`, `logout` and `whoami`, with an API and an identity provider that the test plays.
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::{Ran, World, error, write};
+use crate::support::{Ran, World, error};
 
 const CONFIGURATION: &str = "/.well-known/gpuaas-configuration";
 const METADATA: &str = "/.well-known/openid-configuration";
-const SKUS: &str = "/api/v1/skus";
+pub const SKUS: &str = "/api/v1/skus";
 
 /// A command of a user without a profile.
-fn plain(world: &World, arguments: &[&str]) -> Command {
+pub fn plain(world: &World, arguments: &[&str]) -> Command {
     let mut command = world.command(arguments);
     command.env_remove("GPUAAS_PROFILE_FILE");
     command
 }
 
-fn run(world: &World, arguments: &[&str]) -> Ran {
+pub fn run(world: &World, arguments: &[&str]) -> Ran {
     Ran::from(plain(world, arguments).output().expect("runs"))
 }
 
@@ -25,7 +28,7 @@ fn login(world: &World) -> Ran {
     run(world, &["login", "--api", &world.url()])
 }
 
-fn granted(access: &str, refresh: &str, seconds: i64) -> Value {
+pub fn granted(access: &str, refresh: &str, seconds: i64) -> Value {
     json!({ "access_token": access, "token_type": "Bearer", "expires_in": seconds, "refresh_token": refresh })
 }
 
@@ -36,8 +39,17 @@ fn refused(error: &str) -> (u16, Value) {
     )
 }
 
+/// A code that is good for so many seconds.
+fn device(expires_in: u64) -> Value {
+    json!({
+        "device_code": "d3vice", "user_code": "BCDF-GHJK", "verification_uri": "https://example.com/device",
+        "verification_uri_complete": "https://example.com/device?user_code=BCDF-GHJK",
+        "expires_in": expires_in, "interval": 0,
+    })
+}
+
 /// An API with one identity provider, both at the same address, that answers requests for tokens like this.
-fn provider(tokens: impl IntoIterator<Item = (u16, Value)>) -> World {
+pub fn provider(tokens: impl IntoIterator<Item = (u16, Value)>) -> World {
     let world = World::new();
     let url = world.url();
     world.get(CONFIGURATION, json!({ "issuers": [
@@ -49,10 +61,7 @@ fn provider(tokens: impl IntoIterator<Item = (u16, Value)>) -> World {
         "issuer": url, "token_endpoint": format!("{url}/token"),
         "device_authorization_endpoint": format!("{url}/device"), "revocation_endpoint": format!("{url}/revoke"),
     }));
-    world.on("POST", "/device", [(200, json!({
-        "device_code": "d3vice", "user_code": "BCDF-GHJK", "verification_uri": "https://example.com/device",
-        "verification_uri_complete": "https://example.com/device?user_code=BCDF-GHJK", "expires_in": 60, "interval": 0,
-    }))]);
+    world.on("POST", "/device", [(200, device(60))]);
     world.on("POST", "/token", tokens);
     world.on("POST", "/revoke", [(200, json!({}))]);
     world.get("/api/v1/whoami", json!({
@@ -63,7 +72,7 @@ fn provider(tokens: impl IntoIterator<Item = (u16, Value)>) -> World {
     world
 }
 
-fn contexts(world: &World) -> Value {
+pub fn contexts(world: &World) -> Value {
     let text = std::fs::read_to_string(world.path(".config/gpuaas/contexts.json"));
     serde_json::from_str(&text.expect("the file")).expect("JSON")
 }
@@ -78,7 +87,7 @@ fn said_to(world: &World, target: &str) -> Vec<String> {
         .collect()
 }
 
-fn used(world: &World) -> Vec<String> {
+pub fn used(world: &World) -> Vec<String> {
     let seen = world.seen().into_iter();
     let seen = seen.filter(|seen| seen.target.starts_with(SKUS));
     seen.map(|seen| seen.authorization.unwrap_or_default())
@@ -224,7 +233,7 @@ fn a_sign_in_that_does_not_work_leaves_nothing() {
             "nobody confirmed the code in time",
         ),
         (vec![refused("invalid_client")], "because (invalid_client)"),
-        (vec![(500, json!({}))], "answered with status 500"),
+        (vec![(404, json!({}))], "answered with status 404"),
         (
             vec![(200, json!({ "token": "x" }))],
             "something else than a sign-in needs",
@@ -256,9 +265,92 @@ fn a_sign_in_that_does_not_work_leaves_nothing() {
 #[test]
 fn who_is_told_to_slow_down_does() {
     let world = provider([refused("slow_down"), (200, granted("acc3ss", "r", 3600))]);
-    let begun = std::time::Instant::now();
+    let begun = Instant::now();
     login(&world).ok();
-    assert!(begun.elapsed() >= std::time::Duration::from_secs(5));
+    assert!(begun.elapsed() >= Duration::from_secs(5));
+}
+
+/// Where the connection of the first request breaks, and the next request gets a token.
+fn breaks_once() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
+    let address = listener.local_addr().expect("address");
+    std::thread::spawn(move || {
+        let (mut broken, _) = listener.accept().expect("a connection");
+        read_form(&mut broken);
+        drop(broken);
+        let (mut stream, _) = listener.accept().expect("another one");
+        read_form(&mut stream);
+        let body = granted("acc3ss", "r3fresh", 3600).to_string();
+        let length = body.len();
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+        );
+        stream.write_all(answer.as_bytes()).expect("written");
+    });
+    format!("http://{address}/token")
+}
+
+/// Reads a request for a token, whose last field is a parameter of the issuer.
+fn read_form(stream: &mut TcpStream) {
+    let mut read = Vec::new();
+    let mut part = [0; 1024];
+    while !read.ends_with(b"api.example.com") {
+        let length = stream.read(&mut part).expect("a request");
+        assert!(length > 0, "the request ends early");
+        read.extend_from_slice(&part[..length]);
+    }
+}
+
+#[test]
+fn a_provider_that_is_away_for_a_moment_is_asked_again_until_the_code_expires() {
+    let unavailable = |status: u16, error: &str| (status, json!({ "error": error }));
+    let world = provider([
+        unavailable(400, "temporarily_unavailable"),
+        unavailable(503, "temporarily_unavailable"),
+        refused("authorization_pending"),
+        (502, json!("<html>bad gateway</html>")),
+        (200, granted("acc3ss", "r3fresh", 3600)),
+    ]);
+    let begun = Instant::now();
+    let ran = login(&world).ok();
+    // one second, two, none, one
+    assert!(begun.elapsed() >= Duration::from_secs(4), "too often");
+    assert_eq!(said_to(&world, "/token").len(), 5);
+    // said once each time
+    let said = ran.err.matches("does not answer").count();
+    assert_eq!(said, 2, "{}", ran.err);
+
+    let world = provider([(404, json!({}))]);
+    let url = world.url();
+    let metadata = json!({ "issuer": url, "token_endpoint": breaks_once(),
+        "device_authorization_endpoint": format!("{url}/device") });
+    world.get(METADATA, metadata);
+    login(&world).ok();
+    assert_eq!(said_to(&world, "/token").len(), 0);
+
+    // once the code has expired, it says why
+    for (answer, reported) in [
+        ((500, json!({})), "answered with status 500"),
+        (
+            unavailable(400, "temporarily_unavailable"),
+            "temporarily_unavailable",
+        ),
+        (
+            (429, json!({ "error": { "code": 429 } })),
+            "answered with status 429",
+        ),
+    ] {
+        let world = provider([answer]);
+        world.on("POST", "/device", [(200, device(2))]);
+        let begun = Instant::now();
+        let ran = login(&world);
+        assert!(begun.elapsed() >= Duration::from_secs(2), "too early");
+        assert_eq!(ran.code, 4, "{ran:?}");
+        assert!(ran.err.contains(reported), "{reported}: {}", ran.err);
+        let times = said_to(&world, "/token").len();
+        assert!((2..=4).contains(&times), "{times} times");
+        assert!(!world.path(".config/gpuaas/contexts.json").exists());
+    }
 }
 
 #[test]
@@ -337,210 +429,4 @@ fn of_several_providers_one_is_named() {
             .err
             .contains("has no identity provider for the command line")
     );
-}
-
-#[test]
-fn a_token_that_is_given_wins_and_that_of_a_context_goes_nowhere_else() {
-    let world = provider([(200, granted("acc3ss", "r", 3600))]);
-    run(
-        &world,
-        &["login", "--api", &world.url(), "--context", "work"],
-    )
-    .ok();
-    write(&world.path("other"), "from-file");
-    let other = world.path("other").display().to_string();
-    run(&world, &["sku", "list", "--token-file", &other]).ok();
-    let from_environment = plain(&world, &["sku", "list"])
-        .env("GPUAAS_TOKEN", "from-env")
-        .output();
-    Ran::from(from_environment.expect("runs")).ok();
-    // the profile that the environment names has a token of its own
-    world.run(&["sku", "list"]).ok();
-    world.run(&["sku", "list", "--context", "work"]).ok();
-    let api = format!("api = \"{}\"\n", world.url());
-    write(&world.path("profile.toml"), &api);
-    world.run(&["sku", "list"]).ok();
-    assert_eq!(
-        used(&world),
-        [
-            "Bearer from-file",
-            "Bearer from-env",
-            "Bearer user-token",
-            "Bearer acc3ss",
-            "Bearer acc3ss"
-        ]
-    );
-    let elsewhere = World::new();
-    elsewhere.get(SKUS, json!({ "skus": [] }));
-    run(&world, &["sku", "list", "--api", &elsewhere.url()]).ok();
-    assert_eq!(used(&elsewhere), [""], "no token of another API");
-    let ran = run(
-        &world,
-        &[
-            "sku",
-            "list",
-            "--api",
-            &elsewhere.url(),
-            "--context",
-            "work",
-        ],
-    );
-    assert!(
-        ran.code == 2 && ran.err.contains("the context work is for"),
-        "{ran:?}"
-    );
-}
-
-#[test]
-fn contexts_are_listed_chosen_and_deleted() {
-    let world = provider([
-        (200, granted("one", "r", 3600)),
-        (200, granted("two", "r", 3600)),
-    ]);
-    for name in ["first", "second"] {
-        run(&world, &["login", "--api", &world.url(), "--context", name]).ok();
-    }
-    run(&world, &["context", "use", "first"]).ok();
-    run(&world, &["sku", "list"]).ok();
-    let second = plain(&world, &["sku", "list"])
-        .env("GPUAAS_CONTEXT", "second")
-        .output();
-    Ran::from(second.expect("runs")).ok();
-    assert_eq!(used(&world), ["Bearer one", "Bearer two"]);
-    let ran = run(&world, &["context", "use", "third"]);
-    assert!(
-        ran.code == 3 && ran.err.contains("there are: first, second"),
-        "{ran:?}"
-    );
-    run(&world, &["context", "delete", "first"]).ok();
-    let ran = run(&world, &["sku", "list"]);
-    assert!(ran.code == 2 && ran.err.contains("gpuaas login"), "{ran:?}");
-
-    let file = world.path(".config/gpuaas/contexts.json");
-    std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o644)).expect("chmod");
-    let ran = run(&world, &["sku", "list", "--context", "second"]);
-    assert!(
-        ran.code == 1 && ran.err.contains("others may read it"),
-        "{ran:?}"
-    );
-}
-
-#[test]
-fn the_project_of_a_context_is_that_of_commands_which_name_none() {
-    const PROJECT: &str = "01930000-0007-7000-8000-000000000007";
-    const OTHER: &str = "01930000-0008-7000-8000-000000000008";
-    const QUOTAS: &str = "/api/v1/quotas";
-    let world = provider([
-        (200, granted("one", "r", 3600)),
-        (200, granted("two", "r", 3600)),
-    ]);
-    let project = |id: &str, slug: &str| json!({ "id": id, "slug": slug, "organisation": "acme" });
-    let own = json!({ "projects": [project(PROJECT, "vision"), project(OTHER, "speech")] });
-    world.get("/api/v1/projects", own.clone());
-    world.get("/api/v1/admin/projects", own);
-    world.get(QUOTAS, json!({ "quotas": [] }));
-    world.get("/api/v1/ssh-keys", json!({ "ssh_keys": [] }));
-    world.get("/api/v1/admin/allocations", json!({ "allocations": [] }));
-    let asked = |world: &World| {
-        let seen = world.seen().into_iter().rev();
-        let mut seen = seen.filter(|seen| seen.target.starts_with(QUOTAS));
-        seen.next().expect("asked").target
-    };
-    let login = |name: &str| run(&world, &["login", "--api", &world.url(), "--context", name]).ok();
-    login("work");
-    run(&world, &["quota"]).ok();
-    assert!(!asked(&world).contains("project_id"), "{}", asked(&world));
-
-    let ran = run(&world, &["context", "set", "--project", "visoin"]);
-    assert!(
-        ran.code == 3 && ran.err.contains("did you mean vision?"),
-        "{ran:?}"
-    );
-    let set = ["context", "set", "--project", "vision"];
-    let said = run(&world, &set).ok().out;
-    assert!(said.contains("vision"), "{said}");
-    assert_eq!(
-        contexts(&world)["contexts"]["work"]["project"]["id"],
-        PROJECT
-    );
-    let listed = run(&world, &["context", "list"]).ok().out;
-    assert!(
-        listed.contains("PROJECT") && listed.contains("vision"),
-        "{listed}"
-    );
-    let listed = run(&world, &["context", "list", "--output", "json"]).json();
-    assert_eq!(
-        (
-            &listed["contexts"][0]["project"],
-            &listed["contexts"][0]["project_id"]
-        ),
-        (&json!("vision"), &json!(PROJECT))
-    );
-    run(&world, &["quota"]).ok();
-    assert!(asked(&world).contains(PROJECT), "{}", asked(&world));
-    run(&world, &["quota", "--project", "speech"]).ok();
-    assert!(asked(&world).contains(OTHER), "{}", asked(&world));
-
-    // one that the API does not know any more is named by the context alone
-    let gone = crate::support::error(404, "PROJECT_UNKNOWN", "no such project", &[]);
-    world.on("GET", QUOTAS, [(404, gone.clone()), (404, gone)]);
-    let hint = "gpuaas context set --no-project";
-    let ran = run(&world, &["quota"]);
-    assert!(ran.code == 3 && ran.err.contains(hint), "{ran:?}");
-    let ran = run(&world, &["quota", "--project", "speech"]);
-    assert!(ran.code == 3 && !ran.err.contains(hint), "{ran:?}");
-    world.get(QUOTAS, json!({ "quotas": [] }));
-    let members = format!("/api/v1/projects/{PROJECT}/members");
-    let gone = crate::support::error(404, "PROJECT_UNKNOWN", "no such project", &[]);
-    world.on("GET", &members, [(404, gone)]);
-    let ran = run(&world, &["member", "list"]);
-    assert!(ran.code == 3 && ran.err.contains(hint), "{ran:?}");
-
-    // a list may still be of all of them
-    const ALLOCATIONS: &str = "/api/v1/allocations";
-    world.get(ALLOCATIONS, json!({ "allocations": [] }));
-    run(&world, &["list"]).ok();
-    run(&world, &["list", "--all-projects"]).ok();
-    let both = world.seen().into_iter();
-    let both: Vec<bool> = both
-        .filter(|seen| seen.target.starts_with(ALLOCATIONS))
-        .map(|seen| seen.target.contains(PROJECT))
-        .collect();
-    assert_eq!(both, [true, false]);
-
-    // whoever is somebody else there has other projects
-    let given = plain(&world, &["quota"])
-        .env("GPUAAS_TOKEN", "another")
-        .output();
-    Ran::from(given.expect("runs")).ok();
-    assert!(!asked(&world).contains("project_id"), "{}", asked(&world));
-    // where the absence of a project says something else
-    run(&world, &["ssh-key", "list"]).ok();
-    run(&world, &["admin", "allocation", "list"]).ok();
-    let elsewhere = world.seen().into_iter().filter(|seen| {
-        seen.target.starts_with("/api/v1/ssh-keys")
-            || seen.target.starts_with("/api/v1/admin/allocations")
-    });
-    let elsewhere: Vec<String> = elsewhere.map(|seen| seen.target).collect();
-    assert_eq!(elsewhere.len(), 2);
-    assert!(
-        elsewhere.iter().all(|target| !target.contains(PROJECT)),
-        "{elsewhere:?}"
-    );
-
-    // the same person again
-    login("work");
-    run(&world, &["quota"]).ok();
-    assert!(asked(&world).contains(PROJECT), "{}", asked(&world));
-    run(&world, &["context", "set", "work", "--no-project"]).ok();
-    run(&world, &["quota"]).ok();
-    assert!(!asked(&world).contains("project_id"), "{}", asked(&world));
-    for wrong in [
-        &["context", "set", "work"][..],
-        &["context", "set", "--project", "vision", "--no-project"],
-    ] {
-        assert_eq!(run(&world, wrong).code, 2);
-    }
-    let ran = run(&world, &["context", "set", "other", "--project", "vision"]);
-    assert_eq!(ran.code, 3, "{ran:?}");
 }

@@ -214,9 +214,5 @@ pub(super) fn failed(error: &ApiError, request_id: &str) -> Response {
         "refuse a development sign-in: {}",
         error.message()
     );
-    pages::message(
-        "This sign-in does not work",
-        error.message(),
-        error.http_status(),
-    )
+    pages::refusal(error)
 }

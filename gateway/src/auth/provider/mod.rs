@@ -26,6 +26,7 @@ use super::dev_issuer::DevIssuer;
 use super::form::Form;
 use crate::error::ApiError;
 use grants::Grants;
+pub(crate) use pages::refusal as refusal_page;
 
 /// The embedded issuer with what it remembers.
 #[derive(Debug)]

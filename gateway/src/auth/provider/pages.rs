@@ -6,6 +6,7 @@ use axum::response::Response;
 use http::{HeaderValue, StatusCode, header};
 use url::Url;
 
+use crate::error::ApiError;
 use crate::store::ListedPrincipal;
 
 const STYLE: &str = include_str!("page.css");
@@ -124,6 +125,41 @@ pub fn message(title: &str, text: &str, status: StatusCode) -> Response {
     page(title, &format!("<p>{}</p>", escape(text)), status, "")
 }
 
+/// A refusal that says what to do.
+pub fn refusal(error: &ApiError) -> Response {
+    const FAILED: &str = "This sign-in does not work";
+    let status = error.http_status();
+    // what the API says is for programs
+    let (title, text) = match status {
+        StatusCode::TOO_MANY_REQUESTS => (
+            "Too many requests",
+            "Too many requests of your address are open at once.",
+        ),
+        StatusCode::SERVICE_UNAVAILABLE => {
+            (FAILED, "A part of the platform does not answer right now.")
+        }
+        _ => (FAILED, error.message()),
+    };
+    let mut html = format!("<p>{}</p>", escape(text));
+    let wait = error.retry_after();
+    match wait {
+        None => {}
+        Some(1) => html.push_str("<p>Wait a second, then load this page again.</p>"),
+        Some(seconds) => {
+            let _ = write!(
+                html,
+                "<p>Wait {seconds} seconds, then load this page again.</p>"
+            );
+        }
+    }
+    let mut response = page(title, &html, status, "");
+    if let Some(seconds) = wait {
+        let seconds = HeaderValue::from(seconds);
+        response.headers_mut().insert(header::RETRY_AFTER, seconds);
+    }
+    response
+}
+
 /// A form for the code that a device shows.
 pub fn ask_user_code(problem: &str) -> Response {
     let status = match problem.is_empty() {
@@ -189,6 +225,9 @@ fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+    use tonic::Code;
+
     use super::*;
 
     #[test]
@@ -196,5 +235,26 @@ mod tests {
         let hostile = "\"><script>alert('x')</script>&";
         let expected = "&quot;&gt;&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&amp;";
         assert_eq!(escape(hostile), expected);
+    }
+
+    #[test]
+    fn a_refusal_for_now_says_when_to_come_again() {
+        let limited = ApiError::new(
+            Code::ResourceExhausted,
+            ErrorReason::RateLimited,
+            "Too many.",
+        );
+        let after = |seconds| {
+            let seconds = HeaderValue::from_static(seconds);
+            refusal(&limited.clone().header(header::RETRY_AFTER, seconds))
+        };
+        for (seconds, response) in [("1", after("1")), ("7", after("7"))] {
+            assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+            assert_eq!(response.headers()[header::RETRY_AFTER], seconds);
+        }
+        let refused = ApiError::new(Code::PermissionDenied, ErrorReason::PermissionDenied, "No.");
+        let response = refusal(&refused);
+        assert_eq!(response.status(), StatusCode::FORBIDDEN);
+        assert!(!response.headers().contains_key(header::RETRY_AFTER));
     }
 }

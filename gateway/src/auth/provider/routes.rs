@@ -17,28 +17,33 @@ use crate::auth::form::Form;
 use crate::auth::settings::default_scopes;
 use crate::error::ApiError;
 
+const AUTHORIZE: &str = "/dev/authorize";
+const DEVICE_PAGE: &str = "/dev/device";
+const END_SESSION: &str = "/dev/end-session";
 const TOKEN: &str = "/dev/token";
 const DEVICE: &str = "/dev/device/authorize";
 const REVOKE: &str = "/dev/revoke";
 
-/// Whether programs ask at a path, and read refusals in the form of OAuth; other addresses of the provider are pages.
+/// Whether programs ask at a path, and read refusals in the form of OAuth.
 pub fn reads_oauth(path: &str) -> bool {
     matches!(path, TOKEN | DEVICE | REVOKE)
+}
+
+/// Whether a path is a page, whose refusals people read.
+pub fn is_page(path: &str) -> bool {
+    matches!(path, AUTHORIZE | DEVICE_PAGE | END_SESSION)
 }
 
 /// The addresses of the provider.
 pub fn router() -> Router<Arc<App>> {
     Router::new()
         .route("/.well-known/openid-configuration", get(metadata))
-        .route(
-            "/dev/authorize",
-            get(authorize::show).post(authorize::decide),
-        )
+        .route(AUTHORIZE, get(authorize::show).post(authorize::decide))
         .route(TOKEN, post(token::token))
         .route(DEVICE, post(device::begin))
-        .route("/dev/device", get(device::show).post(device::decide))
+        .route(DEVICE_PAGE, get(device::show).post(device::decide))
         .route(REVOKE, post(leave::revoke))
-        .route("/dev/end-session", get(leave::end_session))
+        .route(END_SESSION, get(leave::end_session))
         .route("/dev/ticket", post(ticket))
         .route("/dev/page.css", get(|| async { pages::style() }))
 }
@@ -49,11 +54,11 @@ async fn metadata(State(app): State<Arc<App>>) -> Response {
     };
     json_response(&json!({
         "issuer": provider.issuer.address(),
-        "authorization_endpoint": provider.at("/dev/authorize"),
+        "authorization_endpoint": provider.at(AUTHORIZE),
         "token_endpoint": provider.at(TOKEN),
         "device_authorization_endpoint": provider.at(DEVICE),
         "revocation_endpoint": provider.at(REVOKE),
-        "end_session_endpoint": provider.at("/dev/end-session"),
+        "end_session_endpoint": provider.at(END_SESSION),
         "jwks_uri": provider.at("/.well-known/jwks.json"),
         "scopes_supported": default_scopes(),
         "response_types_supported": ["code"],

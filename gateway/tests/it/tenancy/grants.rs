@@ -389,3 +389,54 @@ async fn p10_streams_end_when_the_grant_that_they_are_read_by_expires() {
     }
     world.record.until_open(0).await;
 }
+
+/// A grant that is made again under its key is the one that was made, for who may still make one.
+#[tokio::test]
+async fn p4_a_repeated_grant_is_the_one_whatever_became_of_its_allocation() {
+    const LASTS: Duration = Duration::from_secs(5);
+    let (world, grants) = start().await;
+    let end = jiff::Timestamp::now() + LASTS;
+    let body = |permission: &str| {
+        let mut body = grant(VM, "vera", permission);
+        body["expire_time"] = json!(end.to_string());
+        body
+    };
+    let send = async |permission: &str, key: &str| {
+        let body = body(permission);
+        let sent = world.send_as("olga", Method::POST, &grants, body, key);
+        sent.await
+    };
+    let (status, first) = send("terminal", "k").await;
+    assert_eq!(status, 200, "{first}");
+    world.record.lose_allocations();
+    let (status, absent) = send("terminal", "another").await;
+    assert_eq!(
+        (status, reason(&absent)),
+        (404, "ALLOCATION_NOT_FOUND"),
+        "{absent}"
+    );
+    until_ok("its end", Duration::from_secs(20), async || {
+        let now = jiff::Timestamp::now();
+        match now > end {
+            true => Ok(()),
+            false => Err(now.to_string()),
+        }
+    })
+    .await;
+    let (status, again) = send("terminal", "k").await;
+    assert_eq!((status, &again), (200, &first));
+    assert_eq!(world.recorded("allocation_grant.create").await, 1);
+    let (status, reused) = send("serial_log", "k").await;
+    assert_eq!(
+        (status, reason(&reused)),
+        (409, "IDEMPOTENCY_KEY_REUSED"),
+        "{reused}"
+    );
+
+    let weaker = sqlx::query(
+        "UPDATE memberships m SET role = 'viewer' FROM principals p WHERE p.id = m.principal_id AND p.name = 'user:olga'",
+    );
+    let done = weaker.execute(&world.pool().await).await.expect("done");
+    assert_eq!(done.rows_affected(), 1);
+    until(403, async || send("terminal", "k").await.0).await;
+}

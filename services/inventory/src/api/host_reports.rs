@@ -28,8 +28,10 @@ impl Nodes {
             .report
             .as_ref()
             .ok_or_else(|| Error::required("report"))?;
+        let report_id = self.0.ids.next();
+        let key = report_id.to_string();
         let mut tx = self.0.pool.begin().await?;
-        if let Some(earlier) = mutation.earlier(&mut tx).await? {
+        if let Some(earlier) = mutation.take_key(&mut tx, &key).await? {
             let earlier = earlier.parse().map_err(Error::internal)?;
             let row = host_reports::find(&mut tx, earlier).await?;
             return attached(row.ok_or_else(|| gone("the report"))?);
@@ -41,10 +43,9 @@ impl Nodes {
             .ok_or_else(|| no_node(&node_id))?;
         in_service(&node)?;
         host_report::check(report, &node.hostname, Timestamp::now())?;
-        let report_id = self.0.ids.next();
-        let (key, node) = (report_id.to_string(), node_id.to_string());
+        let node = node_id.to_string();
         let mut detail = host_report::summary(report);
-        detail["report_id"] = key.clone().into();
+        detail["report_id"] = key.into();
         let principal = &mutation.caller.principal;
         host_reports::insert(
             &mut tx,
@@ -58,7 +59,7 @@ impl Nodes {
         let made = attached(row.ok_or_else(|| gone("the report"))?)?;
         let detail = audit::with_digests(detail, None, Some(&made));
         mutation
-            .record(&mut tx, &key, "node.attach_report", ("node", &node), detail)
+            .audit(&mut tx, "node.attach_report", ("node", &node), detail)
             .await?;
         tx.commit().await?;
         tracing::info!(%node_id, %report_id, "attach host report");

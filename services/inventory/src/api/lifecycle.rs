@@ -39,10 +39,14 @@ impl Nodes {
         let rack = desired.rack.as_deref().map(RackName::parse).transpose();
         let rack = rack.map_err(bad("rack"))?;
         audit::check_reason(&desired.reason)?;
+        if mutation.made(&self.0.pool).await?.is_some() {
+            return Ok(node_id);
+        }
         // read before the transaction: none is held while the ledger is asked
         let in_ledger = self.in_ledger(node_id).await?;
+        let key = node_id.to_string();
         let mut tx = self.0.pool.begin().await?;
-        if mutation.earlier(&mut tx).await?.is_some() {
+        if mutation.take_key(&mut tx, &key).await?.is_some() {
             return Ok(node_id);
         }
         let row = self.lock(&mut tx, node_id, &desired.etag).await?;
@@ -64,7 +68,6 @@ impl Nodes {
         if reconfigures {
             out_of_service(&row, in_ledger.as_ref())?;
         }
-        let key = node_id.to_string();
         let detail = json!({
             "mode": config.mode, "max_vms_per_node": config.max_vms_per_node, "labels": config.labels,
             "rack": config.rack, "reason": desired.reason,
@@ -75,7 +78,7 @@ impl Nodes {
         let after = self.stored(&mut tx, node_id).await?;
         let detail = audit::with_digests(detail, Some(&before), Some(&after));
         mutation
-            .record(&mut tx, &key, "node.update", ("node", &key), detail)
+            .audit(&mut tx, "node.update", ("node", &key), detail)
             .await?;
         tx.commit().await?;
         tracing::info!(%node_id, mode = config.mode, max_vms = config.max_vms_per_node, "update node");
@@ -115,11 +118,9 @@ impl Nodes {
     /// The ledger first: it knows what is on the node. It takes the same key twice as once.
     async fn remove(&self, mutation: &Mutation, node_id: &str, end: &End<'_>) -> Result<Uuid> {
         let node_id = id::parse("node_id", node_id)?;
-        let mut conn = self.0.pool.acquire().await?;
-        if mutation.earlier(&mut conn).await?.is_some() {
+        if mutation.made(&self.0.pool).await?.is_some() {
             return Ok(node_id);
         }
-        drop(conn);
         loop {
             let row = self.row(node_id).await?;
             in_service(&row)?;
@@ -162,10 +163,10 @@ impl Nodes {
     ) -> Result<bool> {
         let (node_id, key) = (row.id, row.id.to_string());
         let mut tx = self.0.pool.begin().await?;
-        nodes::lock(&mut tx, node_id).await?;
-        if mutation.earlier(&mut tx).await?.is_some() {
+        if mutation.take_key(&mut tx, &key).await?.is_some() {
             return Ok(true);
         }
+        nodes::lock(&mut tx, node_id).await?;
         // somebody else may have ended it since
         let now = nodes::find(&mut tx, node_id, self.0.config.freshness()).await?;
         let now = now.ok_or_else(|| no_node(&node_id))?;
@@ -182,7 +183,7 @@ impl Nodes {
         };
         let detail = audit::with_digests(detail, Some(&before), after.as_ref());
         mutation
-            .record(&mut tx, &key, end.action, ("node", &key), detail)
+            .audit(&mut tx, end.action, ("node", &key), detail)
             .await?;
         ledger_sync::give_up(&mut tx, Kind::Node, &key).await?;
         tx.commit().await?;
@@ -240,8 +241,10 @@ impl Nodes {
         let node_id = id::parse("node_id", &desired.node_id)?;
         let slot_id = id::parse("slot_id", &desired.slot_id)?.to_string();
         reason(&desired.reason)?;
-        self.row(node_id).await?;
         // a repeated call is answered by the ledger, which knows the key
+        if mutation.made(&self.0.pool).await?.is_none() {
+            self.row(node_id).await?;
+        }
         let request = ledger::RetireSlotRequest {
             node_id: node_id.to_string(),
             slot_id: slot_id.clone(),
@@ -253,12 +256,12 @@ impl Nodes {
         };
         let slot = self.0.ledger()?.retire_slot(request).await?.into_inner();
         let mut tx = self.0.pool.begin().await?;
-        if mutation.earlier(&mut tx).await?.is_none() {
+        if mutation.take_key(&mut tx, &slot_id).await?.is_none() {
             let detail = json!({ "node_id": node_id, "reason": desired.reason });
             let detail = audit::with_digests_elsewhere(detail, LEDGER);
             let about = ("slot", slot_id.as_str());
             mutation
-                .record(&mut tx, &slot_id, "slot.retire", about, detail)
+                .audit(&mut tx, "slot.retire", about, detail)
                 .await?;
             tx.commit().await?;
             tracing::info!(%node_id, slot_id, "retire slot");

@@ -20,7 +20,7 @@ use gpuaas_common::idempotency::{self, Lookup, Scope};
 use gpuaas_common::identity::Caller;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use prost::Message;
-use sqlx::PgConnection;
+use sqlx::{PgConnection, PgPool};
 use tonic::{Code, Request};
 
 use crate::domain::names::BadName;
@@ -71,35 +71,26 @@ impl Mutation {
         }
     }
 
-    /// Resource of an earlier call with this key.
-    async fn earlier(&self, conn: &mut PgConnection) -> Result<Option<String>> {
-        match idempotency::lookup(conn, self.scope(), &self.hash).await? {
-            Lookup::Fresh => Ok(None),
-            Lookup::Replay { resource_id } => Ok(Some(resource_id)),
-        }
+    /// Resource of an earlier call with this key, where another service is asked before the transaction: a repeat asks nobody.
+    async fn made(&self, pool: &PgPool) -> Result<Option<String>> {
+        let mut conn = pool.acquire().await?;
+        let found = idempotency::lookup(&mut conn, self.scope(), &self.hash).await?;
+        Ok(earlier(found))
     }
 
-    /// Records key and audit row, under a lock on what is changed or as the first of the transaction's writes: a second call with
-    /// the key waits there.
-    async fn record(
-        &self,
-        conn: &mut PgConnection,
-        key_resource_id: &str,
-        action: &str,
-        (resource, resource_id): (&str, &str),
-        detail: serde_json::Value,
-    ) -> Result<()> {
-        self.take_key(conn, key_resource_id).await?;
-        self.audit(conn, action, (resource, resource_id), detail)
-            .await
+    /// Takes the key, before anything is locked or read that the call is about: a second call with it waits here. Resource of an
+    /// earlier call with it.
+    async fn take_key(&self, conn: &mut PgConnection, resource_id: &str) -> Result<Option<String>> {
+        let taken = idempotency::take(conn, self.scope(), &self.hash, resource_id).await?;
+        Ok(earlier(taken))
     }
 
-    /// Records the key alone: the first of the writes of what makes something, whose audit row comes when it is there.
-    async fn take_key(&self, conn: &mut PgConnection, resource_id: &str) -> Result<()> {
-        idempotency::record(conn, self.scope(), &self.hash, resource_id).await
+    /// Points the key that this transaction has taken at another resource.
+    async fn point_key(&self, conn: &mut PgConnection, resource_id: &str) -> Result<()> {
+        idempotency::point(conn, self.scope(), &self.hash, resource_id).await
     }
 
-    /// Records the audit row alone.
+    /// Records the audit row.
     async fn audit(
         &self,
         conn: &mut PgConnection,
@@ -116,6 +107,13 @@ impl Mutation {
             detail,
         };
         audit::record(conn, entry).await
+    }
+}
+
+fn earlier(found: Lookup) -> Option<String> {
+    match found {
+        Lookup::Fresh => None,
+        Lookup::Replay { resource_id } => Some(resource_id),
     }
 }
 

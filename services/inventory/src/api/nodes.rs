@@ -189,13 +189,12 @@ impl Nodes {
             .map_err(|_| Error::invalid("max_vms_per_node", "must be at most 2147483647"))?;
         let rack = RackName::parse(&node.rack).map_err(bad("rack"))?;
         let node_id = self.0.ids.next();
+        let key = node_id.to_string();
         let mut tx = self.0.pool.begin().await?;
-        if let Some(earlier) = mutation.earlier(&mut tx).await? {
+        if let Some(earlier) = mutation.take_key(&mut tx, &key).await? {
             return earlier.parse().map_err(Error::internal);
         }
-        let key = node_id.to_string();
         let detail = serde_json::json!({ "hostname": hostname.as_str(), "region": region.as_str(), "mode": mode.as_str() });
-        mutation.take_key(&mut tx, &key).await?;
         if !regions::hold(&mut tx, region.as_str()).await? {
             return Err(Error::new(
                 Code::NotFound,
@@ -316,8 +315,10 @@ impl Nodes {
     ) -> Result<api::EnrolmentToken> {
         let mutation = Mutation::of(request, "CreateEnrolmentToken")?;
         let node_id = id::parse("node_id", &request.get_ref().node_id)?;
+        let token_id = self.0.ids.next();
+        let key = token_id.to_string();
         let mut tx = self.0.pool.begin().await?;
-        if let Some(earlier) = mutation.earlier(&mut tx).await? {
+        if let Some(earlier) = mutation.take_key(&mut tx, &key).await? {
             let token_id: Uuid = earlier.parse().map_err(Error::internal)?;
             let found = enrolment::find_token(&mut tx, token_id).await?;
             let (node_id, expire_time) = found.ok_or_else(|| gone("the token"))?;
@@ -331,14 +332,13 @@ impl Nodes {
         let mut entropy = [0; ENTROPY_BYTES];
         getrandom::fill(&mut entropy).map_err(Error::internal)?;
         let token = Token::from_entropy(entropy);
-        let token_id = self.0.ids.next();
         nodes::lock(&mut tx, node_id).await?;
         let node = nodes::find(&mut tx, node_id, self.0.config.freshness())
             .await?
             .filter(NodeRow::is_shown)
             .ok_or_else(|| no_node(&node_id))?;
         in_service(&node)?;
-        let (key, node) = (token_id.to_string(), node_id.to_string());
+        let node = node_id.to_string();
         let digest = token::digest(token.reveal());
         let lifetime = self.0.config.enrolment_token_seconds;
         let expire_time =
@@ -351,7 +351,7 @@ impl Nodes {
         let detail = serde_json::json!({ "token_id": key });
         let detail = audit::with_digests(detail, None, Some(&made));
         mutation
-            .record(&mut tx, &key, "node.enrol", ("node", &node), detail)
+            .audit(&mut tx, "node.enrol", ("node", &node), detail)
             .await?;
         tx.commit().await?;
         tracing::info!(%node_id, %token_id, "create enrolment token");
@@ -368,8 +368,9 @@ impl Nodes {
         let mutation = Mutation::of(request, "DiscoverTopology")?;
         let node_id = id::parse("node_id", &request.get_ref().node_id)?;
         let max_age = self.0.config.discovery_max_age_seconds;
+        let new = self.0.ids.next();
         let mut tx = self.0.pool.begin().await?;
-        if let Some(earlier) = mutation.earlier(&mut tx).await? {
+        if let Some(earlier) = mutation.take_key(&mut tx, &new.to_string()).await? {
             let task_id: Uuid = earlier.parse().map_err(Error::internal)?;
             let task = tasks::find(&mut tx, task_id, max_age).await?;
             return convert::discovery(task.ok_or_else(|| gone("the discovery"))?);
@@ -387,21 +388,17 @@ impl Nodes {
             ));
         }
         let traceparent = trace::current_traceparent();
-        let task_id =
-            tasks::queue_discovery(&mut tx, self.0.ids.next(), node_id, &traceparent).await?;
+        let task_id = tasks::queue_discovery(&mut tx, new, node_id, &traceparent).await?;
+        if task_id != new {
+            mutation.point_key(&mut tx, &task_id.to_string()).await?;
+        }
         let task = tasks::find(&mut tx, task_id, max_age).await?;
         let task = convert::discovery(task.ok_or_else(|| gone("the discovery"))?)?;
         let detail = serde_json::json!({ "task_id": task_id });
         let detail = audit::with_digests(detail, None, Some(&task));
-        let key = task_id.to_string();
+        let about = node_id.to_string();
         mutation
-            .record(
-                &mut tx,
-                &key,
-                "node.discover",
-                ("node", &node_id.to_string()),
-                detail,
-            )
+            .audit(&mut tx, "node.discover", ("node", &about), detail)
             .await?;
         tx.commit().await?;
         tracing::info!(%node_id, %task_id, "queue topology discovery");

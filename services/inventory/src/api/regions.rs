@@ -73,13 +73,12 @@ impl Regions {
         let mutation = Mutation::of(request, "PutRegion")?;
         let (region, etag) = parse(request.get_ref())?;
         let mut tx = self.0.pool.begin().await?;
-        if let Some(code) = mutation.earlier(&mut tx).await? {
+        // a repeat of a call that is still at work waits for it, and is no change of who read what that one replaces
+        if let Some(code) = mutation.take_key(&mut tx, &region.code).await? {
             // it may have been deleted since
             let found = regions::find(&mut tx, &code).await?;
             return found.ok_or_else(|| unknown(&code));
         }
-        // a repeat of a call that is still at work waits for it, and is no change of who read what that one replaces
-        mutation.take_key(&mut tx, &region.code).await?;
         let before = regions::lock(&mut tx, &region.code).await?.map(to_region);
         etag::check(etag, before.as_ref().map_or("", |region| &region.etag))?;
         let after = to_region(region.clone());
@@ -110,10 +109,10 @@ impl Regions {
         }
         let code = RegionCode::parse(&desired.region_code).map_err(bad("region_code"))?;
         audit::check_reason(&desired.reason)?;
-        let mut conn = self.0.pool.acquire().await?;
-        if mutation.earlier(&mut conn).await?.is_some() {
+        if mutation.made(&self.0.pool).await?.is_some() {
             return Ok(());
         }
+        let mut conn = self.0.pool.acquire().await?;
         let found = regions::find(&mut conn, code.as_str()).await?;
         unused(&mut conn, found, desired).await?;
         drop(conn);
@@ -149,10 +148,10 @@ impl Regions {
             return Err(in_use(code, &answer.used_by));
         }
         let mut tx = self.0.pool.begin().await?;
-        let found = regions::lock(&mut tx, code).await?;
-        if mutation.earlier(&mut tx).await?.is_some() {
+        if mutation.take_key(&mut tx, code).await?.is_some() {
             return Ok(());
         }
+        let found = regions::lock(&mut tx, code).await?;
         // somebody may have changed it since, or put a node into it
         let before = unused(&mut tx, found, desired).await?;
         let detail = serde_json::json!({ "reason": desired.reason });
@@ -164,7 +163,7 @@ impl Regions {
             return Err(in_flight(code));
         }
         mutation
-            .record(&mut tx, code, "region.delete", ("region", code), detail)
+            .audit(&mut tx, "region.delete", ("region", code), detail)
             .await?;
         tx.commit().await?;
         tracing::info!(region = code, "delete region");

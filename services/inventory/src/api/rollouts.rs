@@ -157,16 +157,15 @@ impl Rollouts {
             text => Some(id::parse("first_node_id", text)?),
         };
         let rollout_id = self.0.ids.next();
+        let key = rollout_id.to_string();
         let mut tx = self.0.pool.begin().await?;
-        if let Some(earlier) = mutation.earlier(&mut tx).await? {
+        if let Some(earlier) = mutation.take_key(&mut tx, &key).await? {
             return earlier.parse().map_err(Error::internal);
         }
-        let key = rollout_id.to_string();
         let detail = json!({
             "version": desired.version, "digest": desired.digest, "node_ids": desired.node_ids, "first_node_id": desired.first_node_id,
             "max_failures": desired.max_failures, "reason": desired.reason,
         });
-        mutation.take_key(&mut tx, &key).await?;
         none_live(&mut tx).await?;
         let planned = rollouts::candidates(&mut tx, &node_ids).await?;
         if let Some(absent) = node_ids
@@ -231,8 +230,9 @@ impl Rollouts {
         let mutation = Mutation::of(request, method)?;
         let rollout_id = id::parse("rollout_id", rollout_id)?;
         audit::check_reason(reason)?;
+        let key = rollout_id.to_string();
         let mut tx = self.0.pool.begin().await?;
-        if mutation.earlier(&mut tx).await?.is_some() {
+        if mutation.take_key(&mut tx, &key).await?.is_some() {
             return Ok(rollout_id);
         }
         let row = lock(&mut tx, rollout_id, given).await?;
@@ -242,7 +242,6 @@ impl Rollouts {
                 &row.state,
             ));
         }
-        let key = rollout_id.to_string();
         let retry = matches!(change, Change::Resume(true));
         let detail = json!({ "reason": reason, "retry_failed": retry });
         let before = stored(&mut tx, rollout_id).await?;
@@ -253,7 +252,7 @@ impl Rollouts {
         let after = stored(&mut tx, rollout_id).await?;
         let detail = audit::with_digests(detail, Some(&before), Some(&after));
         mutation
-            .record(&mut tx, &key, action, ("agent_rollout", &key), detail)
+            .audit(&mut tx, action, ("agent_rollout", &key), detail)
             .await?;
         tx.commit().await?;
         tracing::info!(%rollout_id, state = to, "change rollout of agent");
@@ -266,8 +265,9 @@ impl Rollouts {
         let earlier_id = id::parse("rollout_id", &desired.rollout_id)?;
         audit::check_reason(&desired.reason)?;
         let rollout_id = self.0.ids.next();
+        let key = rollout_id.to_string();
         let mut tx = self.0.pool.begin().await?;
-        if let Some(earlier) = mutation.earlier(&mut tx).await? {
+        if let Some(earlier) = mutation.take_key(&mut tx, &key).await? {
             return earlier.parse().map_err(Error::internal);
         }
         let row = lock(&mut tx, earlier_id, &desired.etag).await?;
@@ -291,10 +291,8 @@ impl Rollouts {
                 "nothing_to_roll_back",
             ));
         }
-        let key = rollout_id.to_string();
         let detail =
             json!({ "rollback_of": earlier_id, "nodes": nodes.len(), "reason": desired.reason });
-        mutation.take_key(&mut tx, &key).await?;
         if row.end_time.is_none() {
             let reason = format!("Rolled back by {rollout_id}.");
             rollouts::set_state(&mut tx, earlier_id, "aborted", &reason).await?;

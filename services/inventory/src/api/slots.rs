@@ -33,8 +33,9 @@ impl Nodes {
         let mutation = Mutation::of(request, "ApproveResourceSlots")?;
         let node_id = id::parse("node_id", &request.get_ref().node_id)?;
         let discovery_id = id::parse("discovery_id", &request.get_ref().discovery_id)?;
+        let earlier = mutation.made(&self.0.pool).await?;
         let mut conn = self.0.pool.acquire().await?;
-        if let Some(earlier) = mutation.earlier(&mut conn).await? {
+        if let Some(earlier) = earlier {
             let approval_id: Uuid = earlier.parse().map_err(Error::internal)?;
             let approved = approvals::slot_ids(&mut conn, approval_id).await?;
             drop(conn);
@@ -202,8 +203,12 @@ impl Nodes {
         let detail = audit::with_digests_elsewhere(detail, LEDGER);
         let (key, node) = (approval_id.to_string(), discovery.node_id.to_string());
         let mut tx = self.0.pool.begin().await?;
+        // a repeat that came while the ledger was asked, which took it once
+        if mutation.take_key(&mut tx, &key).await?.is_some() {
+            return Ok(());
+        }
         mutation
-            .record(&mut tx, &key, "slot.approve", ("node", &node), detail)
+            .audit(&mut tx, "slot.approve", ("node", &node), detail)
             .await?;
         let approval = NewApproval {
             id: approval_id,
@@ -273,7 +278,6 @@ impl Nodes {
     ) -> Result<api::ResourceSlot> {
         let node_id = id::parse("node_id", node_id)?;
         let slot_id = id::parse("slot_id", slot_id)?.to_string();
-        self.row(node_id).await?;
         let no_slot = || {
             Error::new(
                 Code::NotFound,
@@ -281,10 +285,7 @@ impl Nodes {
                 format!("This node has no slot {slot_id}."),
             )
         };
-        let mut conn = self.0.pool.acquire().await?;
-        let earlier = mutation.earlier(&mut conn).await?;
-        drop(conn);
-        if earlier.is_some() {
+        if mutation.made(&self.0.pool).await?.is_some() {
             return self
                 .0
                 .ledger_slot(node_id, &slot_id)
@@ -292,6 +293,7 @@ impl Nodes {
                 .map(convert::slot)
                 .ok_or_else(no_slot);
         }
+        self.row(node_id).await?;
         let request = ledger::SetSlotAdminStateRequest {
             node_id: node_id.to_string(),
             slot_id: slot_id.clone(),
@@ -316,11 +318,13 @@ impl Nodes {
         let detail = serde_json::json!({ "node_id": node_id, "reason": reason });
         let detail = audit::with_digests_elsewhere(detail, LEDGER);
         let mut tx = self.0.pool.begin().await?;
-        mutation
-            .record(&mut tx, &slot_id, action, ("slot", &slot_id), detail)
-            .await?;
-        tx.commit().await?;
-        tracing::info!(%node_id, slot_id, action, "set intent of slot");
+        if mutation.take_key(&mut tx, &slot_id).await?.is_none() {
+            mutation
+                .audit(&mut tx, action, ("slot", &slot_id), detail)
+                .await?;
+            tx.commit().await?;
+            tracing::info!(%node_id, slot_id, action, "set intent of slot");
+        }
         Ok(convert::slot(slot))
     }
 }

@@ -284,15 +284,18 @@ impl Api {
             message: &request.message,
             principal: &call.caller.principal,
         };
-        let mut tx = self.pool.begin().await?;
-        // before its key: which finding it is about is known under the lock alone
-        node_placement::lock(&mut tx, call.node_id).await?;
-        let before = node_health::reported(&mut tx, &report).await?;
         let new = self.ids.next();
-        let about = before.as_ref().map_or(new, |known| known.id);
-        if let Some(id) = call.earlier(&mut tx, about).await? {
+        let mut tx = self.pool.begin().await?;
+        if let Some(id) = call.earlier(&mut tx, new).await? {
             let known = node_health::finding(&mut tx, call.node_id, id).await?;
             return Ok(finding(known));
+        }
+        node_placement::lock(&mut tx, call.node_id).await?;
+        let before = node_health::reported(&mut tx, &report).await?;
+        // which finding it is about is known under the lock alone
+        if let Some(known) = &before {
+            let id = known.id.to_string();
+            idempotency::point(&mut tx, call.scope(), &call.hash, &id).await?;
         }
         let found = node_health::report(&mut tx, new, &report).await?;
         let detail = json!({

@@ -11,6 +11,7 @@ use gpuaas_proto::gpuaas::scheduler::v1::{
     UncordonNodeRequest,
 };
 use tonic::{Code, Request};
+use uuid::Uuid;
 
 use crate::world::{World, by, node, ok, refused};
 
@@ -107,6 +108,25 @@ async fn break_fix_records_and_findings_are_said_once_per_key_and_on_record() {
         resolution: "reseated".into(),
     };
     ok(world.api.resolve_node_finding(by(resolve, Some("r"))).await);
+    // the key of a report of a known finding is for that one, whatever is reported later
+    let other = ok(world
+        .api
+        .report_node_finding(by(report(), Some("f3")))
+        .await);
+    assert_ne!(other.id, first.id);
+    for key in ["f", "f2"] {
+        let again = ok(world.api.report_node_finding(by(report(), Some(key))).await);
+        assert_eq!((again.id.as_str(), again.count), (first.id.as_str(), 2));
+    }
+    let resolve = ResolveNodeFindingRequest {
+        node_id: node_id.clone(),
+        finding_id: other.id.clone(),
+        resolution: "reseated".into(),
+    };
+    ok(world
+        .api
+        .resolve_node_finding(by(resolve, Some("r3")))
+        .await);
     let list = |include_resolved| ListNodeFindingsRequest {
         node_id: node_id.clone(),
         include_resolved,
@@ -121,14 +141,14 @@ async fn break_fix_records_and_findings_are_said_once_per_key_and_on_record() {
         ok(world.api.list_node_findings(by(list(true), None)).await)
             .findings
             .len(),
-        1
+        2
     );
     for (action, times) in [
         ("break_fix.open", 1),
         ("break_fix.act", 1),
         ("break_fix.close", 1),
-        ("finding.report", 2),
-        ("finding.resolve", 1),
+        ("finding.report", 3),
+        ("finding.resolve", 2),
     ] {
         let sql = format!("SELECT count(*) FROM placement.audit WHERE action = '{action}'");
         assert_eq!(world.number(&sql).await, times, "{action}");
@@ -191,6 +211,16 @@ async fn p4_a_finding_and_the_end_of_a_record_sent_twice_at_once_are_one() {
     let (one, other) = world.at_once(&node_id, report(), report()).await;
     let (one, other) = (ok(one), ok(other));
     assert_eq!((one.count, &one), (1, &other));
+    // a repeat does not wait for what else is at work on the node
+    let owner = world.db.owner_pool().await;
+    let mut held = owner.begin().await.expect("a transaction");
+    sqlx::query("SELECT id FROM placement.nodes WHERE id = $1 FOR UPDATE")
+        .bind(node_id.parse::<Uuid>().expect("an id"))
+        .execute(&mut *held)
+        .await
+        .expect("the node");
+    assert_eq!(ok(report().await), one);
+    held.rollback().await.expect("rollback");
 
     let open = OpenBreakFixRequest {
         node_id: node_id.clone(),

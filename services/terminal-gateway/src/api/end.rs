@@ -71,18 +71,18 @@ pub(super) async fn end(
         key: caller.idempotency_key()?,
     };
     let mut tx = pool.begin().await?;
-    let lookup = idempotency::lookup(&mut tx, scope, hash).await?;
+    // before the session: a repeat waits for the first of its kind, and not for what else is at work on it
+    let taken = idempotency::take(&mut tx, scope, hash, &session_id.to_string()).await?;
     let before = sessions::lock(&mut tx, session_id).await?;
     let before = before.ok_or_else(unknown)?;
     by.may(caller, &before)?;
-    if lookup != idempotency::Lookup::Fresh {
+    if taken != idempotency::Lookup::Fresh {
         return Ok(before.into());
     }
     let reason = match by {
         By::User(_) => "",
         By::Operator(reason) => reason,
     };
-    idempotency::record(&mut tx, scope, hash, &session_id.to_string()).await?;
     // the reason of an operator is on record, also where the end of what is still open was requested before
     let is_said = matches!(by, By::Operator(_)) && before.close_time.is_none();
     let after = match sessions::request_end(&mut tx, session_id, reason).await? {

@@ -11,8 +11,21 @@ use crate::session::Session;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
+    /// Nodes with the health and the use of their GPUs.
+    #[command(subcommand)]
+    Node(NodeCommand),
+    /// Count nodes and GPUs by region and hardware type.
+    Count {
+        /// Only this region.
+        #[arg(long)]
+        region: Option<String>,
+    },
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub enum NodeCommand {
     /// List the nodes with the health and the use of their GPUs, by hostname.
-    Nodes {
+    List {
         /// Only this region.
         #[arg(long)]
         region: Option<String>,
@@ -31,12 +44,6 @@ pub enum Command {
         #[command(flatten)]
         selected: SelectedOf<ListFleetNodesRequest>,
     },
-    /// Count nodes and GPUs by region and hardware type.
-    Counts {
-        /// Only this region.
-        #[arg(long)]
-        region: Option<String>,
-    },
 }
 
 /// Runs it.
@@ -45,14 +52,14 @@ pub enum Command {
 /// See [`Failure`].
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
-        Command::Nodes {
+        Command::Node(NodeCommand::List {
             region,
             project,
             reservation,
             in_use,
             free,
             selected,
-        } => {
+        }) => {
             let project = project::given(&session.api, project).await?;
             let request = ListFleetNodesRequest {
                 region_code: region.unwrap_or_default(),
@@ -65,7 +72,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             };
             nodes(session, &request).await
         }
-        Command::Counts { region } => counts(session, region.unwrap_or_default()).await,
+        Command::Count { region } => counts(session, region.unwrap_or_default()).await,
     }
 }
 

@@ -5,7 +5,7 @@ use tonic::Code;
 
 use super::update;
 use crate::ready::Ready;
-use crate::world::until;
+use crate::world::{World, until};
 
 /// how long each step took, from the times of the history.
 // partly A-21: of what MAAS, cloud-init and the site's bootstrap do, only the end is seen
@@ -238,4 +238,30 @@ async fn a_49_labels_change_any_time_mode_and_limit_only_out_of_service() {
             crate::world::refused(selected(filter, order_by).await.map(tonic::Response::new));
         assert_eq!(error.fields()[0].0, field);
     }
+}
+
+/// A repeat asks the ledger nothing: it has its answer.
+#[tokio::test]
+async fn p4_a_repeated_change_of_a_node_needs_no_ledger() {
+    let mut world = World::start().await;
+    let node = world.create_node("n1").await;
+    let moved = |rack: &str| api::UpdateNodeRequest {
+        node_id: node.id.clone(),
+        rack: Some(rack.to_owned()),
+        ..Default::default()
+    };
+    update(&world, "k1", moved("r1")).await.expect("moved");
+    world.ledger.down().await;
+    update(&world, "k2", moved("r2"))
+        .await
+        .expect_err("the ledger is away");
+    let again = update(&world, "k1", moved("r1")).await;
+    let again = again.expect("the same key");
+    assert_eq!(again.config.expect("a config").rack, "r1");
+    let other = update(&world, "k1", moved("r2")).await;
+    let other = other.expect_err("another request");
+    assert_eq!(other.reason(), ErrorReason::IdempotencyKeyReused);
+    let moves = world.audited().await;
+    let moves = moves.iter().filter(|action| *action == "node.update");
+    assert_eq!(moves.count(), 1);
 }
