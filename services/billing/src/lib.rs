@@ -26,7 +26,7 @@ use crate::api::Api;
 use crate::metrics::Metrics;
 use crate::workflow::consumer::Consumer;
 use crate::workflow::publisher::{self, Publisher};
-use crate::workflow::reconciler::Reconciler;
+use crate::workflow::reconciler::{self, Reconciler};
 
 /// Topic that wakes readers of the ledger's log.
 const EVENTS_TOPIC: &str = "events";
@@ -60,6 +60,7 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
     let reconciler = Reconciler {
         pool: pool.clone(),
         ledger: allocation,
+        page: reconciler::PAGE,
         metrics,
     };
     let api = Api {

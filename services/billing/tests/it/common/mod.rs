@@ -10,7 +10,7 @@ use gpuaas_billing::api::Api;
 use gpuaas_billing::metrics::Metrics;
 use gpuaas_billing::workflow::consumer::Consumer;
 use gpuaas_billing::workflow::publisher::Publisher;
-use gpuaas_billing::workflow::reconciler::Reconciler;
+use gpuaas_billing::workflow::reconciler::{self, Reconciler};
 use gpuaas_common::client::{GrpcChannel, Propagate};
 use gpuaas_common::id::IdGen;
 use gpuaas_common::identity::{Caller, PlatformRole};
@@ -137,6 +137,7 @@ impl World {
         let reconciler = Reconciler {
             pool: pool.clone(),
             ledger: channel,
+            page: reconciler::PAGE,
             metrics,
         };
         let price_version = Uuid::now_v7();
