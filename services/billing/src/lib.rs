@@ -16,7 +16,7 @@ pub mod workflow;
 use std::time::Duration;
 
 use gpuaas_common::server::Server;
-use gpuaas_common::{CancellationToken, Context};
+use gpuaas_common::{CancellationToken, Context, db};
 use gpuaas_proto::gpuaas::billing::v1::price_admin_service_server::PriceAdminServiceServer;
 use gpuaas_proto::gpuaas::billing::v1::usage_service_server::UsageServiceServer;
 
@@ -50,6 +50,7 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
         ids: ctx.ids,
         ledger: allocation.clone(),
         policy: config.host_lost,
+        limit: db::PASS,
         metrics: metrics.clone(),
     };
     let publisher = Publisher {

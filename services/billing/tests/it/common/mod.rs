@@ -12,6 +12,7 @@ use gpuaas_billing::workflow::consumer::Consumer;
 use gpuaas_billing::workflow::publisher::Publisher;
 use gpuaas_billing::workflow::reconciler::{self, Reconciler};
 use gpuaas_common::client::{GrpcChannel, Propagate};
+use gpuaas_common::db;
 use gpuaas_common::id::IdGen;
 use gpuaas_common::identity::{Caller, PlatformRole};
 use gpuaas_common::telemetry;
@@ -132,6 +133,7 @@ impl World {
             ids: IdGen::new(1),
             ledger: channel.clone(),
             policy: HostLost::Charge,
+            limit: db::PASS,
             metrics: metrics.clone(),
         };
         let reconciler = Reconciler {
