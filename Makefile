@@ -53,7 +53,7 @@ check: build ## all of lint but clippy: cheap once everything is built
 	buf lint proto
 	proto/breaking.sh
 	shellcheck $(SCRIPTS)
-	shellcheck -s dash deploy/lab/guest/init deploy/virtual-host/root/usr/local/sbin/fabric-drivers deploy/deb/postinst deploy/deb/postrm deploy/deb/preinst deploy/deb/prerm deploy/deb/update.sh
+	shellcheck -s dash deploy/lab/guest/init deploy/virtual-host/root/usr/local/sbin/fabric-drivers deploy/deb/postinst deploy/deb/postrm deploy/deb/preinst deploy/deb/prerm deploy/deb/as-service.sh deploy/deb/update.sh
 	deploy/node-libraries.sh
 	cd clients/console && npm run --silent check
 	deploy/sdk.sh check

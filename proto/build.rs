@@ -1,6 +1,6 @@
 //! Compiles the contract: all `.proto` files below `gpuaas/`, the descriptor set that reflection, the gateway's
 //! transcoder and the OpenAPI generator read, and the calls of the HTTP API.
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -55,10 +55,12 @@ fn main() {
     let descriptors = with_comments_alone(&pool, &encoded);
     std::fs::write(out.join("descriptors.bin"), descriptors).expect("write descriptors");
     std::fs::write(out.join("calls.rs"), calls(&pool)).expect("write calls");
+    std::fs::write(out.join("methods.rs"), methods(&pool)).expect("write methods");
 
     let set = prost_types::FileDescriptorSet::decode(encoded.as_slice())
         .expect("own descriptor set decodes");
     std::fs::write(out.join("messages.bin"), messages(&set)).expect("write messages");
+    std::fs::write(out.join("common.bin"), common(&set)).expect("write common messages");
     let mut config = Config::new();
     config.enable_type_names();
     tonic_prost_build::configure()
@@ -70,7 +72,7 @@ fn main() {
 }
 
 /// Leaves out where in its file each word stands, which nobody asks: of what is known of the source, comments stay. Every
-/// service has the set in memory.
+/// program has the set in its file.
 fn with_comments_alone(pool: &DescriptorPool, encoded: &[u8]) -> Vec<u8> {
     let kind = pool
         .get_message_by_name("google.protobuf.FileDescriptorSet")
@@ -111,6 +113,64 @@ fn messages(set: &prost_types::FileDescriptorSet) -> Vec<u8> {
         file.service.clear();
     }
     set.encode_to_vec()
+}
+
+/// The messages of `gpuaas.common.v1` in the same form, with those that they are made of.
+fn common(set: &prost_types::FileDescriptorSet) -> Vec<u8> {
+    let mut needed = BTreeSet::new();
+    // a file comes after those that it imports
+    for file in set.file.iter().rev() {
+        let name = file.name.clone().unwrap_or_default();
+        if file.package.as_deref() == Some("gpuaas.common.v1") || needed.contains(&name) {
+            needed.extend(file.dependency.iter().cloned());
+            needed.insert(name);
+        }
+    }
+    let mut common = set.clone();
+    common
+        .file
+        .retain(|file| file.name.as_ref().is_some_and(|name| needed.contains(name)));
+    let encoded = messages(&common);
+    let pool = DescriptorPool::decode(encoded.as_slice()).expect("it lacks no file");
+    assert!(
+        pool.get_message_by_name("gpuaas.common.v1.HostInventory")
+            .is_some(),
+        "services look into it"
+    );
+    encoded
+}
+
+/// What servers ask of the contract at every call, by the path of the method: they need no descriptors for that.
+fn methods(pool: &DescriptorPool) -> String {
+    let access = pool
+        .get_extension_by_name("gpuaas.options.v1.access")
+        .expect("an option of the contract");
+    let mut rows = BTreeMap::new();
+    let services = pool.services();
+    for method in services.flat_map(|service| service.methods().collect::<Vec<_>>()) {
+        let options = method.options();
+        if !options.has_extension(&access) {
+            continue;
+        }
+        let option = options.get_extension(&access);
+        let encoded = option.as_message().expect("a message").encode_to_vec();
+        let service = method.parent_service();
+        let path = format!("/{}/{}", service.full_name(), method.name());
+        let is_read = http_rule(&method).is_some_and(|(verb, ..)| verb == "GET");
+        rows.insert(path, (encoded, is_read));
+    }
+    let mut code = "/// Every method with an access option, by path.\n\
+                    pub static METHODS: &[Method] = &[\n"
+        .to_owned();
+    for (path, (access, is_read)) in rows {
+        writeln!(
+            code,
+            "    Method {{ path: {path:?}, access: &{access:?}, is_read: {is_read} }},"
+        )
+        .expect("write to a string");
+    }
+    code.push_str("];\n");
+    code
 }
 
 /// An implementation of `Call` for each method with an HTTP rule, and of `Enumeration` for each enum.

@@ -24,7 +24,7 @@ use crate::node::Node;
 use crate::operation::Runner;
 use crate::parity;
 use crate::prepare::command::{HostCommand, files};
-use crate::prepare::host_settings::HostSettings;
+use crate::prepare::host_settings::{HostSettings, state_dir};
 use crate::recorded::{self, Recorded};
 use crate::retention;
 use crate::serial;
@@ -83,6 +83,8 @@ enum Command {
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
+    /// Print the folder of the agent's state, `agent.state_dir`. The updater asks for it with the arguments of the service.
+    StateDir,
     #[command(flatten)]
     Host(HostCommand),
 }
@@ -180,6 +182,10 @@ async fn run(flags: Flags) -> anyhow::Result<ExitCode> {
         }
         Command::JournalVersion { file } => {
             println!("{}", Journal::version(&file)?);
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::StateDir => {
+            println!("{}", state_dir(&named, &flags.set)?.display());
             Ok(ExitCode::SUCCESS)
         }
         Command::Host(host) => {

@@ -36,6 +36,7 @@ mkdir -p "$root/usr/bin"
 ln -s ../../opt/gpuaas/node-agent/$name "$root/usr/bin/$name"
 put 644 deploy/deb/$name.service lib/systemd/system/$name.service
 put 644 deploy/deb/$name-update.service lib/systemd/system/$name-update.service
+put 755 deploy/deb/as-service.sh usr/share/$name/gpuaas_node_agent_as_service.sh
 put 755 deploy/deb/update.sh usr/share/$name/gpuaas_node_agent_update.sh
 for unit in gpuaas-slice-fabric-vfs gpuaas-slice-vfio-devices gpuaas-slice-network-baseline gpuaas-slice-ovs-bridge; do
     put 644 deploy/deb/$unit.service lib/systemd/system/$unit.service

@@ -57,7 +57,7 @@ set -euo pipefail
 echo "$*" >> "$GPUAAS_TEST_LOG"
 [ "$1" = start ] || exit 0
 program=$GPUAAS_UPDATE_ROOT/opt/gpuaas/node-agent/gpuaas-node-agent
-state=$GPUAAS_UPDATE_ROOT/var/lib/gpuaas
+state=$GPUAAS_TEST_STATE
 broken=$(grep -a -m 1 -o '^# broken=[a-z]*' "$program" || true)
 case $broken in
     *=silent) exit 0 ;;
@@ -70,7 +70,9 @@ export PATH="$work/bin:$PATH" GPUAAS_TEST_SQL=$work/sql GPUAAS_TEST_LOG=$work/lo
 
 root=$work/host
 export GPUAAS_UPDATE_ROOT=$root
-state=$root/var/lib/gpuaas
+# not the usual one: the settings file names it
+export GPUAAS_TEST_STATE=$root/srv/gpuaas
+state=$GPUAAS_TEST_STATE
 folder=$state/update
 mkdir -p "$root"/var/lib/dpkg/{info,updates,parts,triggers} "$folder"
 touch "$root"/var/lib/dpkg/{status,available}
@@ -86,6 +88,9 @@ dpkg --root="$root" --log=/dev/null --force-script-chrootless --force-not-root -
 echo 'GPUAAS_NODE_AGENT_OPTIONS="--set telemetry.log=debug"' > "$root/etc/default/$name"
 "$work/sql" "$state/journal.sqlite" "PRAGMA user_version = 1; CREATE TABLE holds (slot_id TEXT); INSERT INTO holds VALUES ('a')"
 journal=$(sha256sum < "$state/journal.sqlite")
+mkdir -p "$root/etc/gpuaas"
+sed 's|^state_dir = .*|state_dir = "/srv/gpuaas"|' deploy/deb/node-agent.toml > "$root/etc/gpuaas/node-agent.toml"
+grep -q '^state_dir = "/srv/gpuaas"$' "$root/etc/gpuaas/node-agent.toml" || fail "the example names no state folder"
 
 attempt=0
 # request ACTION VERSION [PACKAGE]: as the agent writes it
@@ -143,6 +148,25 @@ runs installed better ""
 rm "$folder/outcome"
 runs installed better ""
 same "the kept version" good "$(sed -n 's/^version=//p' "$folder/previous")"
+# a drop-in of the operator wins over the settings file, as for the service
+own=$root/etc/systemd/system/$name.service.d
+mkdir -p "$own"
+printf '[Service]\nEnvironment=GPUAAS__AGENT__STATE_DIR=/srv/other\n' > "$own/site.conf"
+mv "$state" "$root/srv/other"
+state=$root/srv/other folder=$root/srv/other/update
+export GPUAAS_TEST_STATE=$state
+rm "$folder/outcome"
+runs installed better ""
+rm -r "$own"
+mv "$state" "$root/srv/gpuaas"
+state=$root/srv/gpuaas folder=$root/srv/gpuaas/update
+export GPUAAS_TEST_STATE=$state
+
+# a new agent that does not run after a power loss: a program of before knows the way
+printf '#!/bin/sh\nexit 1\n' > "$root/$program"
+rm "$folder/outcome"
+runs installed better ""
+
 request rollback "$old"
 runs failed better "no package of version"
 request rollback good
@@ -176,4 +200,12 @@ runs failed migrates "cannot read the journal (version 99, was 1)"
 same "the holds" a "$("$work/sql" "$state/journal.sqlite" 'SELECT slot_id FROM holds')"
 kept=$(backups | wc -l)
 case $kept in 1 | 2 | 3) ;; *) fail "$kept backups are kept instead of one to three" ;; esac
+
+# programs from before the command that names the folder: it is the usual one
+printf '#!/bin/sh\nexit 2\n' > "$root/$program"
+backups | xargs -d '\n' rm -f
+mv "$state" "$root/var/lib/gpuaas"
+deploy/deb/update.sh > "$work/said" 2>&1 || { cat "$work/said" >&2; fail "the updater fails where no program names the folder"; }
+grep -q "this is /var/lib/gpuaas" "$work/said" || fail "the updater takes the usual folder and does not say so"
+grep -q "has ended" "$work/said" || fail "the updater does not find its request in the usual folder"
 echo "test-update: updates, goes back, and refuses as it should"

@@ -34,6 +34,7 @@ lrwxrwxrwx root/root ./usr/bin/$name->../../opt/gpuaas/node-agent/$name
 -rw-r--r-- root/root ./usr/share/doc/$name/examples/node-agent.toml
 -rw-r--r-- root/root ./usr/share/doc/$name/examples/slice-storage.toml
 -rwxr-xr-x root/root ./usr/share/gpuaas-node-agent/gpuaas_h200_host_image_validate.sh
+-rwxr-xr-x root/root ./usr/share/gpuaas-node-agent/gpuaas_node_agent_as_service.sh
 -rwxr-xr-x root/root ./usr/share/gpuaas-node-agent/gpuaas_node_agent_update.sh
 -rwxr-xr-x root/root ./usr/share/gpuaas-node-agent/gpuaas_slice_host_deploy_bootstrap.sh
 -rwxr-xr-x root/root ./usr/share/gpuaas-node-agent/gpuaas_slice_host_net_baseline.sh

@@ -3,7 +3,6 @@
 # the platform's rollout, and goes back to the version before when the new agent is not ready in time. VMs run on, and the
 # journal stays as it is. Run again after a power loss, it goes on; run again after its end, it changes nothing.
 #
-# GPUAAS_STATE_DIR: state folder of the agent (agent.state_dir), /var/lib/gpuaas unless given
 # GPUAAS_UPDATE_READY_SECONDS: time for a new agent from its start to its first answered heartbeat, 180 unless given
 # GPUAAS_UPDATE_ROOT: a folder that plays the host's root, for tests
 set -eu
@@ -12,10 +11,22 @@ export LC_ALL=C
 name=gpuaas-node-agent
 unit=gpuaas-node-agent.service
 root=${GPUAAS_UPDATE_ROOT:-}
-state=${GPUAAS_STATE_DIR:-$root/var/lib/gpuaas}
 limit=${GPUAAS_UPDATE_READY_SECONDS:-180}
-folder=$state/update
 program=opt/gpuaas/node-agent/$name
+
+# backups: the programs that upgrades have replaced (preinst), the last one first; their names sort by time
+backups() { for file in "$root/$program".backup-*; do [ ! -f "$file" ] || echo "$file"; done | sort -r; }
+# state_folder: the one that the agent's settings name (agent.state_dir). A program of before answers where the new one does not
+# run; one from before this command answers nothing, and the folder is the usual one.
+state_folder() {
+    for one in "$root/$program" $(backups); do
+        DPKG_ROOT=$root "$root/usr/share/$name/gpuaas_node_agent_as_service.sh" "$one" state-dir && return
+    done
+    echo "$name: no program of the agent names its state folder: this is /var/lib/gpuaas" >&2
+    echo /var/lib/gpuaas
+}
+state=$root$(state_folder)
+folder=$state/update
 # begun with every start of the agent, so that a power loss in the middle is taken up also when the new agent cannot
 [ -f "$folder/request" ] || exit 0
 # not below /tmp, where a host may run no programs; what a power loss has left is removed

@@ -9,7 +9,7 @@ const MAX_TEXT: usize = 4096;
 
 /// The same with a space in place of each control character, and no text longer than is taken in.
 pub fn inventory(host: HostInventory) -> HostInventory {
-    let pool = gpuaas_proto::pool();
+    let pool = gpuaas_proto::common();
     let kind = pool.get_message_by_name("gpuaas.common.v1.HostInventory");
     let message = kind.and_then(|kind| {
         let bytes = host.encode_to_vec();

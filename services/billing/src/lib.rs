@@ -16,7 +16,7 @@ pub mod workflow;
 use std::time::Duration;
 
 use gpuaas_common::server::Server;
-use gpuaas_common::{CancellationToken, Context};
+use gpuaas_common::{CancellationToken, Context, db};
 use gpuaas_proto::gpuaas::billing::v1::price_admin_service_server::PriceAdminServiceServer;
 use gpuaas_proto::gpuaas::billing::v1::usage_service_server::UsageServiceServer;
 
@@ -26,7 +26,7 @@ use crate::api::Api;
 use crate::metrics::Metrics;
 use crate::workflow::consumer::Consumer;
 use crate::workflow::publisher::{self, Publisher};
-use crate::workflow::reconciler::Reconciler;
+use crate::workflow::reconciler::{self, Reconciler};
 
 /// Topic that wakes readers of the ledger's log.
 const EVENTS_TOPIC: &str = "events";
@@ -50,6 +50,7 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
         ids: ctx.ids,
         ledger: allocation.clone(),
         policy: config.host_lost,
+        limit: db::PASS,
         metrics: metrics.clone(),
     };
     let publisher = Publisher {
@@ -60,6 +61,7 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
     let reconciler = Reconciler {
         pool: pool.clone(),
         ledger: allocation,
+        page: reconciler::PAGE,
         metrics,
     };
     let api = Api {

@@ -131,9 +131,13 @@ const NOT_OPERATED: [&str; 1] = ["reservation.limit"];
 
 /// The group of a method's action; `None` for a method that is not for people.
 pub fn group_of(method: &MethodDescriptor) -> Option<Group> {
-    let access = of_method(method)?;
+    group_by(&of_method(method)?, reads(method))
+}
+
+/// The same by the option, and by whether the method is served with GET.
+fn group_by(access: &Access, is_read: bool) -> Option<Group> {
     let (noun, _) = access.action.split_once('.').unwrap_or_default();
-    let reads = access.no_effect || reads(method);
+    let reads = access.no_effect || is_read;
     let resource = access.resource.as_str();
     Some(match access.audience() {
         Audience::User if resource == "principal" && reads => Group::Own,
@@ -193,17 +197,15 @@ pub fn of_method(method: &MethodDescriptor) -> Option<Access> {
     Access::decode(value.as_message()?.encode_to_vec().as_slice()).ok()
 }
 
-// Constant data of the contract, computed once: not state.
-static BY_PATH: LazyLock<HashMap<String, Rule>> = LazyLock::new(|| {
-    gpuaas_proto::pool()
-        .services()
-        .flat_map(|service| service.methods().collect::<Vec<_>>())
-        .filter_map(|method| {
-            let path = format!("/{}/{}", method.parent_service().full_name(), method.name());
-            let group = group_of(&method);
-            of_method(&method).map(|access| (path, Rule { access, group }))
-        })
-        .collect()
+// Constant data of the contract, computed once: not state. The descriptors say the same, and each process would hold all of
+// them for it.
+static BY_PATH: LazyLock<HashMap<&'static str, Rule>> = LazyLock::new(|| {
+    let rule = |method: &'static gpuaas_proto::Method| {
+        let access = Access::decode(method.access).expect("an option of the contract decodes");
+        let group = group_by(&access, method.is_read);
+        (method.path, Rule { access, group })
+    };
+    gpuaas_proto::METHODS.iter().map(rule).collect()
 });
 
 /// What the contract demands of the callers of an RPC.
@@ -269,6 +271,24 @@ mod tests {
                 );
             }
         }
+    }
+
+    /// Services go by the table that is made at build time.
+    #[test]
+    fn the_rules_by_path_are_those_of_the_descriptors() {
+        let mut rules = 0;
+        for service in gpuaas_proto::pool().services() {
+            for method in service.methods() {
+                let path = format!("/{}/{}", service.full_name(), method.name());
+                let rule = of_path(&path);
+                let access = of_method(&method);
+                assert_eq!(rule.map(|rule| &rule.access), access.as_ref(), "{path}");
+                let group = group_of(&method);
+                assert_eq!(rule.and_then(|rule| rule.group), group, "{path}");
+                rules += usize::from(rule.is_some());
+            }
+        }
+        assert_eq!(rules, gpuaas_proto::METHODS.len());
     }
 
     /// Where the same action is on the same kind of thing, it is in one group: policies name actions.

@@ -6,6 +6,7 @@ mod incoming;
 mod limited;
 mod metrics;
 mod observe;
+mod reflection;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -129,35 +130,13 @@ impl Server {
         Ok(Some(pool))
     }
 
-    /// Adds reflection, which lists what is served here and knows all messages of the contract, those in the details of
-    /// errors too.
-    fn reflect(&mut self) -> anyhow::Result<()> {
-        let health = "grpc.health.v1.Health";
-        let listed = || {
-            let reflection = tonic_reflection::server::Builder::configure()
-                .register_encoded_file_descriptor_set(gpuaas_proto::DESCRIPTORS)
-                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET);
-            let names = self.names.iter().chain([&health]);
-            names.fold(reflection, |reflection, name| {
-                reflection.with_service_name(*name)
-            })
-        };
-        let v1 = listed().with_service_name("grpc.reflection.v1.ServerReflection");
-        let v1 = v1.build_v1().context("embedded descriptors")?;
-        let alpha = listed().with_service_name("grpc.reflection.v1alpha.ServerReflection");
-        let alpha = alpha.build_v1alpha().context("embedded descriptors")?;
-        self.routes.add_service(v1);
-        self.routes.add_service(alpha);
-        Ok(())
-    }
-
     /// Serves on all configured addresses until `shutdown`, then lets running requests end within the grace time.
     ///
     /// # Errors
     /// An address that cannot be bound, or one for hosts without `tls.host_ca_file`.
     pub async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
         let audited = self.audit()?;
-        self.reflect()?;
+        reflection::add(&mut self.routes, &self.names);
         let settings = &self.context.settings.server;
         let routes = self.routes.routes();
         let mut running = tokio::task::JoinSet::new();

@@ -86,15 +86,21 @@ pub async fn sample(conn: &mut PgConnection) -> Result<u64> {
     Ok(written.rows_affected())
 }
 
-/// Deletes samples that are older than `keep`; returns how many.
+/// Most samples that one [`prune`] deletes.
+pub const PRUNED_AT_ONCE: u64 = 1000;
+
+/// Deletes samples that are older than `keep`, the oldest first and at most [`PRUNED_AT_ONCE`]; returns how many.
 ///
 /// # Errors
 /// Those of the database.
 pub async fn prune(conn: &mut PgConnection, keep: Duration) -> Result<u64> {
     let gone = sqlx::query(
-        "DELETE FROM capacity_samples WHERE at < clock_timestamp() - make_interval(secs => $1)",
+        "DELETE FROM capacity_samples WHERE ctid = ANY (ARRAY(
+             SELECT ctid FROM capacity_samples WHERE at < clock_timestamp() - make_interval(secs => $1)
+              ORDER BY at LIMIT $2))",
     )
     .bind(keep.as_secs_f64())
+    .bind(PRUNED_AT_ONCE.cast_signed())
     .execute(conn)
     .await?;
     Ok(gone.rows_affected())

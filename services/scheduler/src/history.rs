@@ -4,6 +4,7 @@ use std::time::Duration;
 use gpuaas_common::{CancellationToken, db};
 use gpuaas_placement::{Result, history};
 use sqlx::PgPool;
+use tokio::time::Instant;
 
 /// Writes a sample at the start of every minute and removes those older than `days`, until `shutdown`. Any number of
 /// replicas may run: the first one writes the minute.
@@ -31,10 +32,19 @@ pub async fn write(pool: PgPool, days: u32, shutdown: CancellationToken) {
 
 async fn minute(pool: &PgPool, keep: Duration) -> Result<()> {
     let mut conn = pool.acquire().await?;
-    if db::within(db::PASS, history::sample(&mut conn)).await? > 0 {
-        db::within(db::SWEEP, history::prune(&mut conn, keep)).await?;
+    if db::within(db::PASS, history::sample(&mut conn)).await? == 0 {
+        return Ok(());
     }
-    Ok(())
+    drop(conn);
+    // what is left when the next sample is due goes after it
+    let due = Instant::now() + until_next_minute(jiff::Timestamp::now());
+    loop {
+        let mut conn = pool.acquire().await?;
+        let gone = db::within(db::PASS, history::prune(&mut conn, keep)).await?;
+        if gone < history::PRUNED_AT_ONCE || Instant::now() >= due {
+            return Ok(());
+        }
+    }
 }
 
 fn until_next_minute(now: jiff::Timestamp) -> Duration {

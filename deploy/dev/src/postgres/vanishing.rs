@@ -1,16 +1,15 @@
 //! The way to a database whose host loses its power: nobody closes the connections to it, and nobody answers on them.
 use std::io::Result;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use sqlx::postgres::PgConnectOptions;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::copy_bidirectional;
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::watch;
 
 /// Such a way, until the runtime of the test ends.
 pub struct Vanishing {
-    vanished: Arc<AtomicBool>,
+    vanished: watch::Sender<bool>,
 }
 
 impl Vanishing {
@@ -23,47 +22,51 @@ impl Vanishing {
         let socket = options.get_socket().ok_or(std::io::ErrorKind::NotFound)?;
         let server = socket.join(&name);
         let listener = UnixListener::bind(folder.join(&name))?;
-        let vanished = Arc::new(AtomicBool::new(false));
-        let of_host = vanished.clone();
+        let (vanished, of_host) = watch::channel(false);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let Ok(server) = UnixStream::connect(&server).await else {
                     return;
                 };
                 // who comes later reaches another host, which took over
-                let vanished = match of_host.load(Ordering::SeqCst) {
-                    false => of_host.clone(),
-                    true => Arc::default(),
-                };
-                let (from_client, to_client) = client.into_split();
-                let (from_server, to_server) = server.into_split();
-                tokio::spawn(pass_on(from_client, to_server, vanished.clone()));
-                tokio::spawn(pass_on(from_server, to_client, vanished));
+                let took_over = *of_host.borrow();
+                let host = (!took_over).then(|| of_host.clone());
+                tokio::spawn(pass_on(client, server, host));
             }
         });
         Ok((Self { vanished }, options.socket(folder)))
     }
 
-    /// The host vanishes, with all connections that there are now.
+    /// The host vanishes, with all connections that there are now. Their transactions end with it; nobody tells the clients.
     pub fn vanish(&self) {
-        self.vanished.store(true, Ordering::SeqCst);
+        self.vanished.send_replace(true);
     }
 }
 
-/// Passes on what comes from one side, until the host has vanished: then it takes no more, and closes nothing.
+/// Passes on what comes from both sides, until the host has vanished: then the client hears nothing more, not even an end.
 async fn pass_on(
-    mut from: impl AsyncRead + Unpin,
-    mut to: impl AsyncWrite + Unpin,
-    vanished: Arc<AtomicBool>,
+    mut client: UnixStream,
+    mut server: UnixStream,
+    host: Option<watch::Receiver<bool>>,
 ) {
-    let mut buffer = [0; 16_384];
-    loop {
-        let count = from.read(&mut buffer).await.unwrap_or_default();
-        if vanished.load(Ordering::SeqCst) {
-            std::future::pending::<()>().await;
-        }
-        if count == 0 || to.write_all(&buffer[..count]).await.is_err() {
+    tokio::select! {
+        // nothing passes once it has vanished
+        biased;
+        () = gone(host) => {}
+        _ = copy_bidirectional(&mut client, &mut server) => return,
+    }
+    drop(server);
+    // the client's side stays open
+    std::future::pending::<()>().await;
+}
+
+/// Returns when the host has vanished; never for one that does not.
+async fn gone(host: Option<watch::Receiver<bool>>) {
+    if let Some(mut host) = host {
+        let vanished = host.wait_for(|vanished| *vanished).await.is_ok();
+        if vanished {
             return;
         }
     }
+    std::future::pending::<()>().await;
 }

@@ -21,6 +21,8 @@ const DATABASE_TRIES: u32 = 5;
 pub async fn run(deps: Arc<Deps>, owner: String, shutdown: CancellationToken) {
     let poll = Duration::from_secs_f64(deps.config.poll_seconds);
     let waiter = deps.wake.subscribe(gpuaas_placement::workflows::TOPIC);
+    // an answer that comes later tells of work that another runner may have by then
+    let lease = Duration::from_secs_f64(deps.config.lease_seconds).min(db::PASS);
     let places = Places::new(deps.config.concurrency, deps.config.wipe_concurrency);
     let running = TaskTracker::new();
     while !shutdown.is_cancelled() {
@@ -28,7 +30,7 @@ pub async fn run(deps: Arc<Deps>, owner: String, shutdown: CancellationToken) {
             break;
         };
         let take = workflow_rows::take(&deps.pool, &owner, deps.config.lease_seconds);
-        match db::within(db::PASS, take).await {
+        match db::within(lease, take).await {
             Ok(Some(taken)) => {
                 let (deps, shutdown) = (deps.clone(), shutdown.clone());
                 running.spawn(async move { one(&deps, taken, place, shutdown).await });

@@ -43,6 +43,7 @@ mod serial_log;
 mod sweep;
 mod terminal;
 mod user_data;
+mod vanished_database;
 mod watch;
 mod watch_order;
 mod wipe_time;

@@ -73,7 +73,12 @@ impl World {
 
     /// A runner in this runtime.
     pub fn runner(&self, config: Config) -> Runner {
-        let deps = self.deps(self.pool.clone(), config);
+        self.runner_at(self.pool.clone(), config, Arc::new(KillFile))
+    }
+
+    /// The same with its own connections, and somebody at the edges of its steps.
+    pub fn runner_at(&self, pool: PgPool, config: Config, edges: Arc<dyn Edges>) -> Runner {
+        let deps = self.deps_at(pool, config, edges);
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(runner::run(deps, "test".into(), shutdown.clone()));
         Runner {

@@ -179,3 +179,38 @@ async fn p7_more_wipes_than_there_are_places_wait_in_sight_for_one() {
     }
     runner.stop().await;
 }
+
+#[tokio::test]
+async fn p7_a_wipe_that_has_begun_is_asked_for_without_a_place_too() {
+    let world = World::start().await;
+    let runner = world.runner(World::config());
+    let begun = world.reserve("begun").await;
+    world.until_state(begun, "active").await;
+    world.until_idle(begun).await;
+    world
+        .host
+        .script(|script| script.stay = Some(("release", "wipe")));
+    world.release(begun).await;
+    world.until("at the host", WIPING, begun).await;
+    runner.stop().await;
+    // the host ends it while nobody waits for it; the replica that takes it over has no place left
+    world.host.script(|script| script.stay = None);
+    let runner = world.runner(Config {
+        wipe_concurrency: 0,
+        ..World::config()
+    });
+    world.until_state(begun, "released").await;
+    world.until_idle(begun).await;
+    assert_released(&world, begun, "without a place").await;
+    // while one that has not begun waits
+    let fresh = world.reserve("fresh").await;
+    world.until_state(fresh, "active").await;
+    world.until_idle(fresh).await;
+    world.release(fresh).await;
+    let waiting =
+        "SELECT EXISTS (SELECT FROM workflows WHERE allocation_id = $1 AND state = 'running'
+                           AND progress ->> 'message' = 'Waiting for other wipes to end.')";
+    world.until("it waits", waiting, fresh).await;
+    assert_ne!(world.slot_of(fresh).await.status, SlotStatus::Available);
+    runner.stop().await;
+}

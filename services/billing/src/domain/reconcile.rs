@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use super::event::{Change, LedgerEvent};
+use super::event::{Change, LedgerEvent, Start};
 
 /// Billable time; without an end it is still going on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,23 +79,81 @@ pub enum Difference {
 /// Compares union(intervals) with the billable periods, allocation by allocation. Empty means equal.
 pub fn differences(billed: &Periods, billable: &Periods) -> Vec<Difference> {
     let allocations: BTreeSet<Uuid> = billed.keys().chain(billable.keys()).copied().collect();
-    let of = |periods: &Periods, id: Uuid| periods.get(&id).cloned().unwrap_or_default();
+    allocations
+        .into_iter()
+        .flat_map(|id| differences_of(id, of(billed, id), of(billable, id)))
+        .collect()
+}
+
+fn of(periods: &Periods, allocation_id: Uuid) -> &[Period] {
+    periods
+        .get(&allocation_id)
+        .map(Vec::as_slice)
+        .unwrap_or_default()
+}
+
+fn differences_of(allocation_id: Uuid, billed: &[Period], billable: &[Period]) -> Vec<Difference> {
     let mut found = Vec::new();
-    for allocation_id in allocations {
-        let intervals = of(billed, allocation_id);
-        if overlaps(&intervals) {
-            found.push(Difference::Overlap { allocation_id });
-        }
-        let (billable, billed) = (union(&of(billable, allocation_id)), union(&intervals));
-        if billable != billed {
-            found.push(Difference::Unequal {
-                allocation_id,
-                billable,
-                billed,
-            });
-        }
+    if overlaps(billed) {
+        found.push(Difference::Overlap { allocation_id });
+    }
+    let (billable, billed) = (union(billable), union(billed));
+    if billable != billed {
+        found.push(Difference::Unequal {
+            allocation_id,
+            billable,
+            billed,
+        });
     }
     found
+}
+
+/// The comparison of a log that is read page by page, as [`differences`] of the whole. In memory are the allocations that are
+/// billable at the end of a page, and those that differ so far: a later event or interval may still make them equal. An
+/// allocation is billable once, so what is equal and has ended is done with.
+#[derive(Debug, Default)]
+pub struct Comparison {
+    billed: Periods,
+    history: History,
+}
+
+impl Comparison {
+    /// Takes in the next events, and the intervals that were opened at their positions.
+    pub fn push_page(&mut self, events: &[LedgerEvent], billed: Periods) {
+        let mut touched: BTreeSet<Uuid> = billed.keys().copied().collect();
+        for (allocation_id, periods) in billed {
+            self.billed
+                .entry(allocation_id)
+                .or_default()
+                .extend(periods);
+        }
+        for event in events {
+            self.history.push(event);
+            if let Change::Starts(Start { allocation_id, .. })
+            | Change::Ends { allocation_id, .. } = &event.change
+            {
+                touched.insert(*allocation_id);
+            }
+        }
+        for allocation_id in touched {
+            if self.is_done(allocation_id) {
+                self.billed.remove(&allocation_id);
+                self.history.periods.remove(&allocation_id);
+            }
+        }
+    }
+
+    fn is_done(&self, allocation_id: Uuid) -> bool {
+        let billed = of(&self.billed, allocation_id);
+        let billable = of(&self.history.periods, allocation_id);
+        let have_ended = billed.iter().chain(billable).all(|one| one.end.is_some());
+        have_ended && differences_of(allocation_id, billed, billable).is_empty()
+    }
+
+    /// Where billed and billable time differ, of all pages so far.
+    pub fn differences(&self) -> Vec<Difference> {
+        differences(&self.billed, &self.history.periods)
+    }
 }
 
 /// Sorted, disjoint, non-empty periods that cover the same time.
@@ -135,7 +193,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::domain::event::Start;
     use crate::domain::money::{Currency, Price};
     use crate::domain::usage::{Effect, Recorded, decide};
 
@@ -215,7 +272,117 @@ mod tests {
         LedgerEvent { position, change }
     }
 
+    /// Billed time as usage keeps it: the positions that opened and closed an interval, and whose it is.
+    type Interval = (i64, Option<i64>, Uuid, Period);
+
+    /// What is compared page by page, as the reconciler reads it: each page with the intervals that its positions opened.
+    fn by_pages(events: &[LedgerEvent], billed: &[Interval], size: usize) -> Comparison {
+        let mut comparison = Comparison::default();
+        for page in events.chunks(size) {
+            let (first, last) = (page[0].position, page[page.len() - 1].position);
+            let mut opened = Periods::new();
+            for (position, _, id, period) in billed {
+                if (first..=last).contains(position) {
+                    opened.entry(*id).or_default().push(*period);
+                }
+            }
+            comparison.push_page(page, opened);
+        }
+        comparison
+    }
+
+    /// Allocations in memory.
+    fn held(comparison: &Comparison) -> usize {
+        let (billed, billable) = (&comparison.billed, comparison.history.periods());
+        let ids: BTreeSet<&Uuid> = billed.keys().chain(billable.keys()).collect();
+        ids.len()
+    }
+
+    #[test]
+    fn p3_what_has_ended_and_is_equal_is_not_held() {
+        // allocation after allocation; of every third one the end is in the page after its start
+        let events: Vec<LedgerEvent> = (0_i64..100)
+            .map(|n| {
+                let allocation = u8::try_from(n / 2).expect("small");
+                event(n + 1, n % 2 == 0, allocation, n)
+            })
+            .collect();
+        let mut billed: Vec<Interval> = (0_i64..50)
+            .map(|n| {
+                let id = Uuid::from_u128(u128::from(n.unsigned_abs()));
+                (
+                    2 * n + 1,
+                    Some(2 * n + 2),
+                    id,
+                    period(2 * n, Some(2 * n + 1)),
+                )
+            })
+            .collect();
+        let comparison = by_pages(&events, &billed, 3);
+        assert_eq!((comparison.differences(), held(&comparison)), (vec![], 0));
+        // one that is billed too long is held to the end, alone
+        billed[7].3.end = Some(at(1000));
+        let comparison = by_pages(&events, &billed, 3);
+        assert_eq!((comparison.differences().len(), held(&comparison)), (1, 1));
+    }
+
     proptest! {
+        /// A page border at any event of an allocation changes nothing, whether usage is right, lost, invented or cut.
+        #[test]
+        fn p3_pages_find_what_the_whole_finds(
+            steps in proptest::collection::vec((any::<bool>(), 0u8..5, 0i64..3), 1..60),
+            wrongs in proptest::collection::vec((0u8..4, 0usize..60), 0..4),
+        ) {
+            let (mut events, mut billed, mut second) = (Vec::new(), Vec::<Interval>::new(), 0);
+            let mut begun = BTreeSet::new();
+            for (starts, allocation, later) in steps {
+                second += later;
+                // usage stops before an allocation that starts again
+                if starts && !begun.insert(allocation) {
+                    continue;
+                }
+                let position = i64::try_from(events.len()).expect("few") + 1;
+                let id = Uuid::from_u128(u128::from(allocation));
+                if starts {
+                    billed.push((position, None, id, period(second, None)));
+                } else if let Some(open) = billed.iter_mut().find(|one| one.2 == id && one.1.is_none()) {
+                    open.1 = Some(position);
+                    open.3.end = Some(at(second));
+                }
+                events.push(event(position, starts, allocation, second));
+            }
+            let last = i64::try_from(events.len()).expect("few");
+            for (wrong, index) in wrongs {
+                if billed.is_empty() {
+                    break;
+                }
+                let index = index % billed.len();
+                match wrong {
+                    0 => {
+                        billed.remove(index);
+                    }
+                    1 => billed[index].3.end = Some(at(500)),
+                    2 => billed[index].3.end = None,
+                    _ => {
+                        let position = 1 + billed[index].0 % last;
+                        let id = Uuid::from_u128(100 + u128::try_from(index).expect("small"));
+                        billed.push((position, None, id, period(7, Some(9))));
+                    }
+                }
+            }
+            let (mut whole, mut history) = (Periods::new(), History::default());
+            for (.., id, one) in &billed {
+                whole.entry(*id).or_default().push(*one);
+            }
+            for event in &events {
+                history.push(event);
+            }
+            let expected = differences(&whole, history.periods());
+            for size in 1..=events.len() {
+                prop_assert_eq!(by_pages(&events, &billed, size).differences(), expected.clone(), "pages of {}", size);
+            }
+        }
+
         /// The effects on usage and the history told by the same events agree, whatever the allocations do in
         /// between, as long as the events are consistent.
         #[test]

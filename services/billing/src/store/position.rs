@@ -2,7 +2,7 @@
 use sqlx::{PgConnection, PgExecutor};
 
 /// Name of the one consumer of this schema.
-const CONSUMER: &str = "usage";
+pub(super) const CONSUMER: &str = "usage";
 
 /// Position up to which all effects are complete.
 ///

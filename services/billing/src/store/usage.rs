@@ -6,6 +6,7 @@ use sqlx::postgres::PgArguments;
 use sqlx::{Arguments as _, FromRow, PgConnection, PgExecutor, Postgres, QueryBuilder};
 use uuid::Uuid;
 
+use super::position;
 use super::prices::price;
 use crate::domain::event::Start;
 use crate::domain::money::{Currency, Price};
@@ -228,17 +229,50 @@ pub async fn totals(
     query.build_query_as().fetch_all(conn).await
 }
 
-/// All billed periods that were opened by events after a position, by allocation.
+/// A page of the log, whose events opened periods.
+#[derive(Debug, Clone, Copy)]
+pub struct Opened {
+    /// Position before the first event of the page.
+    pub after: i64,
+    /// Position of its last event.
+    pub last: i64,
+    /// As of this position: what a later event closed counts as open.
+    pub upto: i64,
+}
+
+/// Billed periods that events of a page of the log opened, by allocation.
 ///
 /// # Errors
 /// Database errors.
-pub async fn periods(executor: impl PgExecutor<'_>, after_position: i64) -> sqlx::Result<Periods> {
-    let rows: Vec<(Uuid, Timestamp, Option<Timestamp>)> = sqlx::query_as(
-        "SELECT allocation_id, started_at, ended_at FROM usage_intervals WHERE opened_position > $1",
+pub async fn periods(executor: impl PgExecutor<'_>, opened: Opened) -> sqlx::Result<Periods> {
+    let rows = sqlx::query_as(
+        "SELECT allocation_id, started_at, CASE WHEN closed_position <= $3 THEN ended_at END
+           FROM usage_intervals WHERE opened_position > $1 AND opened_position <= $2",
     )
-    .bind(after_position)
+    .bind(opened.after)
+    .bind(opened.last)
+    .bind(opened.upto)
     .fetch_all(executor)
     .await?;
+    Ok(by_allocation(rows))
+}
+
+/// Billed periods that were opened at positions which usage has not reached, by allocation: no event opened them.
+///
+/// # Errors
+/// Database errors.
+pub async fn periods_ahead(executor: impl PgExecutor<'_>) -> sqlx::Result<Periods> {
+    let rows = sqlx::query_as(
+        "SELECT allocation_id, started_at, ended_at FROM usage_intervals
+          WHERE opened_position > (SELECT position FROM consumer_position WHERE consumer = $1)",
+    )
+    .bind(position::CONSUMER)
+    .fetch_all(executor)
+    .await?;
+    Ok(by_allocation(rows))
+}
+
+fn by_allocation(rows: Vec<(Uuid, Timestamp, Option<Timestamp>)>) -> Periods {
     let mut periods = Periods::new();
     for (allocation_id, start, end) in rows {
         let period = Period {
@@ -247,5 +281,5 @@ pub async fn periods(executor: impl PgExecutor<'_>, after_position: i64) -> sqlx
         };
         periods.entry(allocation_id).or_default().push(period);
     }
-    Ok(periods)
+    periods
 }

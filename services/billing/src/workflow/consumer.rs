@@ -30,6 +30,8 @@ pub struct Consumer {
     pub ledger: GrpcChannel,
     /// What becomes of the time in which a host is lost.
     pub policy: HostLost,
+    /// Longest wait for the database, for a batch.
+    pub limit: Duration,
     /// Instruments.
     pub metrics: Metrics,
 }
@@ -57,7 +59,7 @@ impl Consumer {
     /// # Errors
     /// [`RoundError`]; whatever came before the cause is committed.
     pub async fn round(&self) -> Result<bool, RoundError> {
-        let after = db::within(db::PASS, store::position::read(&self.pool)).await?;
+        let after = db::within(self.limit, store::position::read(&self.pool)).await?;
         let request = ReadRequest {
             after_position: after,
             limit: BATCH,
@@ -75,7 +77,7 @@ impl Consumer {
             .into());
         }
         let applied = apply(&self.pool, &self.ids, self.policy, &read.events);
-        let applied = db::within(db::PASS, applied).await?;
+        let applied = db::within(self.limit, applied).await?;
         self.metrics
             .progressed(applied.events, applied.position, read.head_position);
         match applied.stopped {

@@ -1,20 +1,21 @@
 //! Proves, again and again, that billed time is billable time (P3): the union of the usage intervals against
-//! the periods that the ledger's events tell.
+//! the periods that the ledger's events tell. The log is read page by page, and what is equal and has ended is not kept.
 use std::time::Duration;
 
 use gpuaas_common::client::GrpcChannel;
 use gpuaas_common::{CancellationToken, Error, db};
-use gpuaas_proto::gpuaas::internal::events::v1::ReadRequest;
 use gpuaas_proto::gpuaas::internal::events::v1::event_service_client::EventServiceClient;
-use sqlx::{Connection as _, PgPool};
+use gpuaas_proto::gpuaas::internal::events::v1::{ReadRequest, ReadResponse};
+use sqlx::PgPool;
 
-use crate::domain::event;
-use crate::domain::reconcile::{Difference, History, Periods, differences};
+use crate::domain::event::{self, LedgerEvent};
+use crate::domain::reconcile::{Comparison, Difference};
 use crate::metrics::Metrics;
 use crate::store;
+use crate::store::usage::Opened;
 
-/// Events asked for at once.
-const BATCH: i32 = 1000;
+/// Events of a page.
+pub const PAGE: i32 = 1000;
 
 /// Compares usage with the ledger's log.
 #[derive(Clone)]
@@ -23,6 +24,8 @@ pub struct Reconciler {
     pub pool: PgPool,
     /// Host of the ledger's log.
     pub ledger: GrpcChannel,
+    /// Events asked for at once.
+    pub page: i32,
     /// Instruments.
     pub metrics: Metrics,
 }
@@ -34,17 +37,15 @@ impl Reconciler {
     /// The ledger or the database does not answer, or an event cannot be read.
     pub async fn reconcile(&self) -> Result<Vec<Difference>, Error> {
         let mut oldest = self.oldest().await?;
-        let (billed, history) = loop {
-            let (upto, billed) = self.billed(oldest).await?;
-            let history = self.history(oldest, upto).await?;
+        let found = loop {
+            let found = self.compare(oldest).await?;
             let now = self.oldest().await?;
             if now == oldest {
-                break (billed, history);
+                break found;
             }
             // old events were removed meanwhile: time that they opened would count as invented
             oldest = now;
         };
-        let found = differences(&billed, history.periods());
         self.metrics.reconciled(found.len());
         for difference in &found {
             tracing::error!(?difference, "find usage that differs from the ledger");
@@ -52,60 +53,50 @@ impl Reconciler {
         Ok(found)
     }
 
-    /// The position that usage has reached, and the intervals that events after `oldest` opened, of one snapshot: usage would
-    /// move between the two.
-    async fn billed(&self, oldest: i64) -> Result<(i64, Periods), Error> {
-        let mut connection = self.pool.acquire().await?;
-        let mut tx = connection
-            .begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            .await?;
-        let upto = store::position::read(&mut *tx).await?;
-        let billed = store::usage::periods(&mut *tx, oldest).await?;
-        tx.commit().await?;
-        Ok((upto, billed))
+    /// Compares what events after `oldest` opened.
+    async fn compare(&self, oldest: i64) -> Result<Vec<Difference>, Error> {
+        let upto = store::position::read(&self.pool).await?;
+        let mut comparison = Comparison::default();
+        let mut after = oldest;
+        while after < upto {
+            let read = self.read(after, self.page).await?;
+            let events = read.events.iter();
+            let events: Vec<LedgerEvent> = events
+                .take_while(|event| event.position <= upto)
+                .map(event::parse)
+                .collect::<Result<_, _>>()
+                .map_err(Error::internal)?;
+            // of a log that has ended before, the rest of the intervals
+            let last = read.events.last();
+            let last = last.map_or(upto, |event| event.position.min(upto));
+            let opened = Opened { after, last, upto };
+            let billed = store::usage::periods(&self.pool, opened).await?;
+            comparison.push_page(&events, billed);
+            after = last;
+        }
+        let ahead = store::usage::periods_ahead(&self.pool).await?;
+        comparison.push_page(&[], ahead);
+        Ok(comparison.differences())
     }
 
     /// Position before the oldest event that is still kept; the newest one when the log is empty.
     async fn oldest(&self) -> Result<i64, Error> {
-        let request = ReadRequest {
-            after_position: 0,
-            limit: 1,
-        };
-        let read = EventServiceClient::new(self.ledger.clone())
-            .read(request)
-            .await?
-            .into_inner();
+        let read = self.read(0, 1).await?;
         Ok(read
             .events
             .first()
             .map_or(read.head_position, |event| event.position - 1))
     }
 
-    async fn history(&self, oldest: i64, upto: i64) -> Result<History, Error> {
-        let mut history = History::default();
-        let mut after = oldest;
-        while after < upto {
-            let request = ReadRequest {
-                after_position: after,
-                limit: BATCH,
-            };
-            let read = EventServiceClient::new(self.ledger.clone())
-                .read(request)
-                .await?
-                .into_inner();
-            let Some(last) = read.events.last() else {
-                break;
-            };
-            after = last.position;
-            for wire in read
-                .events
-                .iter()
-                .take_while(|event| event.position <= upto)
-            {
-                history.push(&event::parse(wire).map_err(Error::internal)?);
-            }
-        }
-        Ok(history)
+    async fn read(&self, after_position: i64, limit: i32) -> Result<ReadResponse, Error> {
+        let request = ReadRequest {
+            after_position,
+            limit,
+        };
+        Ok(EventServiceClient::new(self.ledger.clone())
+            .read(request)
+            .await?
+            .into_inner())
     }
 
     /// Compares at every interval until `shutdown`.

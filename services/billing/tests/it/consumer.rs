@@ -3,9 +3,11 @@ use crate::common::killer::{Cut, Killer};
 use crate::common::{ROLE, World, at, event};
 use gpuaas_billing::HostLost;
 use gpuaas_billing::domain::inconsistency::Inconsistency;
-use gpuaas_billing::domain::reconcile::Difference;
+use gpuaas_billing::domain::reconcile::{Difference, Period, Periods};
+use gpuaas_billing::store::usage::{Opened, periods};
 use gpuaas_billing::workflow::apply::apply;
 use gpuaas_billing::workflow::consumer::RoundError;
+use gpuaas_billing::workflow::reconciler::Reconciler;
 use gpuaas_common::id::IdGen;
 use gpuaas_proto::gpuaas::internal::events::v1::Event;
 use jiff_sqlx::ToSqlx as _;
@@ -406,4 +408,71 @@ async fn the_reconciler_finds_lost_and_invented_time() {
         .metric("billing_reconcile_differences")
         .expect("metric");
     assert!(metric.ends_with(" 2"), "{metric}");
+}
+
+/// A page of the log may end anywhere in the life of an allocation, and usage may move between two pages.
+#[tokio::test]
+async fn p3_a_page_border_inside_an_allocation_changes_no_reconciliation() {
+    let world = World::new().await;
+    let (a, b, open, project) = (
+        Uuid::now_v7(),
+        Uuid::now_v7(),
+        Uuid::now_v7(),
+        Uuid::now_v7(),
+    );
+    world.ledger.set(vec![
+        world.active(1, a, project, at(1)),
+        world.active(2, b, project, at(2)),
+        event(3, "allocation.releasing", a, project, at(3)),
+        world.active(4, open, project, at(4)),
+        event(5, "allocation.released", a, project, at(5)),
+        event(6, "allocation.releasing", b, project, at(6)),
+    ]);
+    world.consumer.catch_up().await.expect("applied");
+    let of_pages = async |page: i32| {
+        let reconciler = Reconciler {
+            page,
+            ..world.reconciler.clone()
+        };
+        reconciler.reconcile().await.expect("reconciled")
+    };
+    for page in 1..=7 {
+        assert_eq!(of_pages(page).await, [], "pages of {page}");
+    }
+
+    // as of position 6 the last one is billable still, whatever has been applied since
+    let last = event(7, "allocation.releasing", open, project, at(7));
+    world.ledger.push(last);
+    world.consumer.catch_up().await.expect("applied");
+    for (upto, end) in [(6, None), (7, Some(at(7)))] {
+        let opened = Opened {
+            after: 3,
+            last: 6,
+            upto,
+        };
+        let found = periods(&world.pool, opened).await.expect("read");
+        let start = at(4);
+        assert_eq!(found, Periods::from([(open, vec![Period { start, end }])]));
+    }
+
+    let owner = world.db.owner_pool().await;
+    for statement in [
+        "ALTER TABLE billing.usage_intervals DISABLE TRIGGER USER",
+        "DELETE FROM billing.usage_intervals WHERE opened_position = 1",
+    ] {
+        sqlx::query(statement)
+            .execute(&owner)
+            .await
+            .expect(statement);
+    }
+    for page in 1..=8 {
+        let start = at(1);
+        let end = Some(at(3));
+        let lost = Difference::Unequal {
+            allocation_id: a,
+            billable: vec![Period { start, end }],
+            billed: Vec::new(),
+        };
+        assert_eq!(of_pages(page).await, [lost], "pages of {page}");
+    }
 }

@@ -1,9 +1,12 @@
 //! The loop that follows the log: it needs neither wake-ups nor a database that never restarts (P8).
 use std::time::Duration;
 
-use crate::common::{World, eventually};
+use crate::common::{ROLE, World, eventually};
+use gpuaas_billing::workflow::consumer::Consumer;
 use gpuaas_common::CancellationToken;
+use gpuaas_common::db::sized;
 use gpuaas_common::wake::Wake;
+use gpuaas_dev::postgres::Vanishing;
 use gpuaas_dev::redis::TestRedis;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
@@ -19,7 +22,11 @@ struct Loop {
 
 impl Loop {
     fn start(world: &World, wake: &Wake, poll_interval: Duration) -> Self {
-        let (consumer, waiter) = (world.consumer.clone(), wake.subscribe("events"));
+        Self::of(world.consumer.clone(), wake, poll_interval)
+    }
+
+    fn of(consumer: Consumer, wake: &Wake, poll_interval: Duration) -> Self {
+        let waiter = wake.subscribe("events");
         let shutdown = CancellationToken::new();
         let stop = shutdown.clone();
         let task = tokio::spawn(async move { consumer.run(waiter, poll_interval, stop).await });
@@ -156,5 +163,54 @@ async fn a_database_that_cuts_every_connection_again_and_again_loses_nothing() {
     running.end().await;
     assert!(cuts > 0);
     assert_eq!(world.intervals().await.len(), 60);
+    assert_eq!(world.reconciler.reconcile().await.expect("reconciled"), []);
+}
+
+/// The host of the database vanishes in the middle of a transaction and closes no connection.
+#[tokio::test]
+async fn p3_p8_a_vanished_host_of_the_database_loses_no_event_and_counts_none_twice() {
+    let world = World::new().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let (host, options) = Vanishing::to(world.db.options(ROLE), folder.path()).expect("a way");
+    let consumer = Consumer {
+        pool: sized(2).connect_lazy_with(options),
+        limit: Duration::from_secs(2),
+        ..world.consumer.clone()
+    };
+    let wake = Wake::new(None).expect("no redis");
+    let running = Loop::of(consumer, &wake, Duration::from_millis(20));
+    let project = Uuid::now_v7();
+    let mut events = world.lifecycle(1, Uuid::now_v7(), project);
+    world.ledger.set(events.clone());
+    eventually("position 5", async || world.position().await == 5).await;
+
+    let owner = world.db.owner_pool().await;
+    let mut held = owner.begin().await.expect("begin");
+    sqlx::query("LOCK TABLE billing.usage_intervals IN SHARE MODE")
+        .execute(&mut *held)
+        .await
+        .expect("locked");
+    events.extend(world.lifecycle(6, Uuid::now_v7(), project));
+    world.ledger.set(events.clone());
+    eventually("an interval that is being opened", async || {
+        let waiting: i64 = sqlx::query_scalar(
+            "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+              WHERE NOT l.granted AND a.datname = current_database()",
+        )
+        .fetch_one(&owner)
+        .await
+        .expect("locks");
+        waiting > 0
+    })
+    .await;
+    host.vanish();
+    held.rollback().await.expect("rollback");
+    eventually("position 10", async || world.position().await == 10).await;
+
+    events.extend(world.lifecycle(11, Uuid::now_v7(), project));
+    world.ledger.set(events);
+    eventually("position 15", async || world.position().await == 15).await;
+    running.end().await;
+    assert_eq!(world.intervals().await.len(), 3);
     assert_eq!(world.reconciler.reconcile().await.expect("reconciled"), []);
 }

@@ -28,7 +28,7 @@ pub fn check(report: &TopologyReport) -> Checked {
         return fault("schema_version", newest);
     }
     if let Some(host) = &report.host {
-        let pool = gpuaas_proto::pool();
+        let pool = gpuaas_proto::common();
         let kind = pool.get_message_by_name("gpuaas.common.v1.HostInventory");
         let host = kind.and_then(|kind| {
             let bytes = host.encode_to_vec();

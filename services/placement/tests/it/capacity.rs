@@ -1,6 +1,11 @@
 //! What a process keeps in memory of the nodes is what the database says, whatever the order of transactions.
+use std::time::Duration;
+
+use gpuaas_common::db::{sized, within};
+use gpuaas_dev::postgres::Vanishing;
+use gpuaas_dev::until::until;
 use gpuaas_placement::availability::{self, Availability};
-use gpuaas_placement::capacity::Capacity;
+use gpuaas_placement::capacity::{Capacity, Regions};
 use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::reserve::{self, Explanation, NodeVerdict, Request};
 
@@ -145,4 +150,54 @@ async fn b_57_health_slots_and_sales_are_seen() {
         reported(&world, &world.capacity).await,
         reported(&world, &Capacity::default()).await
     );
+}
+
+async fn read(pool: &sqlx::PgPool, capacity: &Capacity) -> gpuaas_placement::Result<Regions> {
+    let mut conn = pool.acquire().await?;
+    capacity.now(&mut conn).await
+}
+
+/// The reading knows by then what has changed, and has not read it.
+#[tokio::test]
+async fn b_57_p8_a_copy_catches_up_after_the_host_of_the_database_vanished() {
+    let (world, node) = World::with_lab_slots(3).await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let (host, options) =
+        Vanishing::to(world.db.options("gpuaas_scheduler"), folder.path()).expect("a way");
+    let pool = sized(2)
+        .acquire_timeout(Duration::from_secs(30))
+        .connect_lazy_with(options);
+    let capacity = Capacity::default();
+    read(&pool, &capacity).await.expect("read");
+
+    let degrade = |slot: u32| {
+        format!(
+            "UPDATE slots SET host_health = 'degraded' WHERE node_id = '{node}' AND slot_index = {slot}"
+        )
+    };
+    world.run(&degrade(0)).await;
+    let mut held = world.owner.begin().await.expect("begin");
+    sqlx::query("LOCK TABLE slots IN ACCESS EXCLUSIVE MODE")
+        .execute(&mut *held)
+        .await
+        .expect("locked");
+    let vanishes = async {
+        world.someone_waits().await;
+        host.vanish();
+        held.rollback().await.expect("rollback");
+    };
+    // who asked gives up
+    tokio::select! {
+        _ = read(&pool, &capacity) => panic!("it is read while its rows are locked"),
+        () = vanishes => {}
+    }
+    world.run(&degrade(1)).await;
+    until("it is read again", Duration::from_secs(30), async || {
+        within(Duration::from_secs(3), read(&pool, &capacity))
+            .await
+            .ok()
+    })
+    .await;
+    let caught_up = reported(&world, &capacity).await;
+    assert_eq!(caught_up, reported(&world, &Capacity::default()).await);
 }

@@ -151,3 +151,31 @@ async fn history_is_shown_in_buckets_and_kept_for_its_time() {
         1
     );
 }
+
+#[tokio::test]
+async fn what_is_too_old_goes_in_bounded_batches_the_oldest_first() {
+    let (world, _) = World::with_lab_slots(1).await;
+    world
+        .run(&format!(
+            "INSERT INTO capacity_samples
+             SELECT date_trunc('minute', now(), 'UTC') - make_interval(days => 2, mins => n), '{REGION}', '{LAB}', 1, 4, 0, 4
+               FROM generate_series(0, 1200) AS n"
+        ))
+        .await;
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    history::sample(&mut conn).await.expect("today's");
+    let keep = Duration::from_secs(24 * 3600);
+    let gone = history::prune(&mut conn, keep).await;
+    assert_eq!(gone.expect("pruned"), history::PRUNED_AT_ONCE);
+    let left = "SELECT (extract(epoch FROM max(at) - min(at)) / 60)::bigint FROM capacity_samples
+                 WHERE at < now() - interval '1 day'";
+    assert_eq!(world.number(left).await, 200, "the latest are left");
+    for rest in [201, 0] {
+        let gone = history::prune(&mut conn, keep).await;
+        assert_eq!(gone.expect("pruned"), rest);
+    }
+    assert_eq!(
+        world.number("SELECT count(*) FROM capacity_samples").await,
+        1
+    );
+}

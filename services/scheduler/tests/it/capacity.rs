@@ -56,6 +56,37 @@ async fn a_running_scheduler_writes_the_history_it_shows() {
     );
 }
 
+/// More of them than one transaction removes.
+#[tokio::test]
+async fn a_running_scheduler_removes_all_that_is_too_old() {
+    let (world, _, _) = World::with_slots(1).await;
+    let insert = format!(
+        "INSERT INTO placement.capacity_samples
+         SELECT date_trunc('minute', now(), 'UTC') - make_interval(days => 2, mins => n), '{REGION}', '{LAB}', 1, 1, 0, 1
+           FROM generate_series(0, 2499) AS n"
+    );
+    sqlx::query(sqlx::AssertSqlSafe(insert))
+        .execute(&world.db.owner_pool().await)
+        .await
+        .expect("inserted");
+    let stop = CancellationToken::new();
+    let writing = tokio::spawn(gpuaas_scheduler::history::write(
+        sqlx::PgPool::clone(&world.api.pool),
+        1,
+        stop.clone(),
+    ));
+    until("none is too old", Duration::from_secs(30), async || {
+        let old =
+            "SELECT count(*) FROM placement.capacity_samples WHERE at < now() - interval '1 day'";
+        (world.number(old).await == 0).then_some(())
+    })
+    .await;
+    stop.cancel();
+    writing.await.expect("stopped");
+    let kept = world.number("SELECT count(*) FROM placement.capacity_samples");
+    assert!(kept.await >= 1, "today's samples stay");
+}
+
 fn now() -> i64 {
     jiff::Timestamp::now().as_second()
 }

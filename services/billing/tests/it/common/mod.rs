@@ -10,8 +10,9 @@ use gpuaas_billing::api::Api;
 use gpuaas_billing::metrics::Metrics;
 use gpuaas_billing::workflow::consumer::Consumer;
 use gpuaas_billing::workflow::publisher::Publisher;
-use gpuaas_billing::workflow::reconciler::Reconciler;
+use gpuaas_billing::workflow::reconciler::{self, Reconciler};
 use gpuaas_common::client::{GrpcChannel, Propagate};
+use gpuaas_common::db;
 use gpuaas_common::id::IdGen;
 use gpuaas_common::identity::{Caller, PlatformRole};
 use gpuaas_common::telemetry;
@@ -132,11 +133,13 @@ impl World {
             ids: IdGen::new(1),
             ledger: channel.clone(),
             policy: HostLost::Charge,
+            limit: db::PASS,
             metrics: metrics.clone(),
         };
         let reconciler = Reconciler {
             pool: pool.clone(),
             ledger: channel,
+            page: reconciler::PAGE,
             metrics,
         };
         let price_version = Uuid::now_v7();
