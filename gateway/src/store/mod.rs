@@ -25,6 +25,7 @@ mod suspensions;
 mod tenant;
 mod terminals;
 mod webhook_deliveries;
+mod webhook_events;
 mod webhooks;
 
 use std::time::Duration;
@@ -73,8 +74,8 @@ pub use principal::{
 };
 pub use principals::{
     Disabled, NewUser, PRINCIPALS, PrincipalFilter, PrincipalRow, get_principal, insert_user,
-    lock_other_admins, lock_principal, principal_by_identity, principal_by_name, select_principals,
-    set_disabled, set_platform_role,
+    lock_other_admins, lock_principal, principal_by_identity, principal_by_name,
+    principals_by_name, select_principals, set_disabled, set_platform_role,
 };
 pub use projects::{
     PROJECTS, ProjectFilter, ProjectRow, find_project, find_projects, insert_project,
@@ -113,6 +114,7 @@ pub use webhook_deliveries::{
     insert_ping, list_deliveries, note_attempt, queue_deliveries, requeue_delivery,
     rewind_webhooks, sweep_deliveries, take_deliveries, webhook_position,
 };
+pub use webhook_events::{Audience, NewDelivery, Takers, insert_deliveries, takers};
 pub use webhooks::{
     NewWebhook, WEBHOOKS, WebhookRow, count_webhooks, delete_webhook, disable_webhook,
     disable_webhooks_in, disable_webhooks_of, enable_webhook, find_webhook, insert_webhook,

@@ -1,4 +1,4 @@
-//! The events that webhooks take, and the body of each: the public part of what the ledger's log says.
+//! The types of events that webhooks take, and the body of those of the ledger: the public part of what its log says.
 use gpuaas_common::{Error, Result};
 use gpuaas_proto::gpuaas::allocation::v1::{AllocationFailure, AllocationState, PowerState};
 use gpuaas_proto::gpuaas::events::v1 as pb;
@@ -11,6 +11,8 @@ use crate::json::write::{Defaults, write_message};
 
 /// The type of a ping.
 pub const PING: &str = "webhook.ping";
+/// The message of events of allocations.
+const ALLOCATION: &str = "gpuaas.events.v1.AllocationEvent";
 
 /// A type with what it means.
 #[derive(Clone, Copy, Debug)]
@@ -19,39 +21,91 @@ pub struct EventType {
     pub name: &'static str,
     /// A sentence.
     pub meaning: &'static str,
+    /// Name of the message of the contract that its bodies are.
+    pub message: &'static str,
 }
 
 macro_rules! event_types {
-    ($($name:literal: $meaning:literal,)*) => {
-        &[$(EventType { name: $name, meaning: $meaning }),*]
+    ($($message:ident { $($name:literal: $meaning:literal,)* })*) => {
+        &[$($(EventType {
+            name: $name,
+            meaning: $meaning,
+            message: concat!("gpuaas.events.v1.", stringify!($message)),
+        },)*)*]
     };
 }
 
-/// The types that a webhook may name: all that the ledger emits of allocations.
+/// The types that a webhook may name: all that the ledger emits of allocations, and what the gateway itself changes.
+///
+/// Neither that an organisation is made nor that it is closed is among them: before the one it has no webhook, and after the
+/// other none any more.
 pub const EVENT_TYPES: &[EventType] = event_types! {
-    "allocation.requested": "It is queued.",
-    "allocation.reserved": "Its slots are reserved.",
-    "allocation.provisioning": "Its VM is being made.",
-    "allocation.active": "It is ready, and billing begins.",
-    "allocation.releasing": "Its release was accepted, and billing ends.",
-    "allocation.released": "Its disks are proven empty.",
-    "allocation.failed": "It has failed.",
-    "allocation.stopping": "Its VM is being shut down.",
-    "allocation.stopped": "Its VM is off.",
-    "allocation.starting": "Its VM is being started.",
-    "allocation.running": "Its VM runs again.",
-    "allocation.rebooting": "Its VM is being rebooted.",
-    "allocation.rescuing": "Its VM is being started from a rescue image.",
-    "allocation.rescued": "Its VM runs from a rescue image.",
-    "allocation.unrescuing": "Its VM is being started from its own disk again.",
-    "allocation.updated": "Its name, protection or time of release was changed, or its readiness checks have results.",
-    "allocation.host_lost": "Its host does not answer, or was installed anew.",
-    "allocation.host_found": "Its host answers again.",
-    "allocation.device_drift": "The devices of its host are not as they were approved.",
-    "allocation.device_drift_ended": "The devices of its host are as they were approved again.",
-    "allocation.stopped_by_operator": "An operator stops it, with a reason.",
-    "allocation.released_by_operator": "An operator releases it, with a reason.",
+    AllocationEvent {
+        "allocation.requested": "It is queued.",
+        "allocation.reserved": "Its slots are reserved.",
+        "allocation.provisioning": "Its VM is being made.",
+        "allocation.active": "It is ready, and billing begins.",
+        "allocation.releasing": "Its release was accepted, and billing ends.",
+        "allocation.released": "Its disks are proven empty.",
+        "allocation.failed": "It has failed.",
+        "allocation.stopping": "Its VM is being shut down.",
+        "allocation.stopped": "Its VM is off.",
+        "allocation.starting": "Its VM is being started.",
+        "allocation.running": "Its VM runs again.",
+        "allocation.rebooting": "Its VM is being rebooted.",
+        "allocation.rescuing": "Its VM is being started from a rescue image.",
+        "allocation.rescued": "Its VM runs from a rescue image.",
+        "allocation.unrescuing": "Its VM is being started from its own disk again.",
+        "allocation.updated": "Its name, protection or time of release was changed, or its readiness checks have results.",
+        "allocation.host_lost": "Its host does not answer, or was installed anew.",
+        "allocation.host_found": "Its host answers again.",
+        "allocation.device_drift": "The devices of its host are not as they were approved.",
+        "allocation.device_drift_ended": "The devices of its host are as they were approved again.",
+        "allocation.stopped_by_operator": "An operator stops it, with a reason.",
+        "allocation.released_by_operator": "An operator releases it, with a reason.",
+    }
+    OrganisationEvent {
+        "organisation.updated": "Its name was changed.",
+        "organisation.suspended": "Nothing new begins in its projects.",
+        "organisation.resumed": "It is active again.",
+    }
+    ProjectEvent {
+        "project.created": "It was created in the organisation.",
+        "project.updated": "Its name was changed.",
+        "project.suspended": "Nothing new begins in it.",
+        "project.resumed": "It is active again.",
+        "project.closed": "It has ended for good. Only webhooks of the organisation get this event.",
+    }
+    MemberEvent {
+        "project_member.added": "Somebody is a member of the project.",
+        "project_member.updated": "A member of the project has another role.",
+        "project_member.removed": "Somebody is no member of the project any more.",
+        "organisation_member.added": "Somebody is a member of the organisation itself.",
+        "organisation_member.updated": "A member of the organisation itself has another role.",
+        "organisation_member.removed": "Somebody is no member of the organisation itself any more.",
+    }
+    InvitationEvent {
+        "invitation.created": "Somebody is invited.",
+        "invitation.accepted": "Who was invited is a member.",
+        "invitation.revoked": "It is of no use any more.",
+    }
+    ServiceAccountEvent {
+        "service_account.created": "The project has one more.",
+        "service_account.disabled": "Its API keys are refused.",
+        "service_account.enabled": "Its API keys are good again.",
+        "service_account.deleted": "It has ended for good, with its API keys.",
+    }
+    ApiKeyEvent {
+        "api_key.created": "A service account has one more.",
+        "api_key.rotated": "A new key is in the place of another one, which ends.",
+        "api_key.disabled": "It is refused from now on.",
+    }
 };
+
+/// The type of this name.
+pub fn find(name: &str) -> Option<&'static EventType> {
+    EVENT_TYPES.iter().find(|known| known.name == name)
+}
 
 /// Types that a caller names, sorted; empty for all.
 ///
@@ -69,7 +123,7 @@ pub fn parse_types(given: &[String]) -> Result<Vec<String>> {
         };
     }
     for (index, one) in given.iter().enumerate() {
-        if !EVENT_TYPES.iter().any(|known| known.name == one) {
+        if find(one).is_none() {
             let known: Vec<&str> = EVENT_TYPES.iter().map(|known| known.name).collect();
             return Err(Error::invalid(
                 format!("event_types[{index}]"),
@@ -85,7 +139,7 @@ pub fn parse_types(given: &[String]) -> Result<Vec<String>> {
 
 /// The body of an event of the log; `None` for one that concerns no webhook. Claims, slots and devices are the platform's own.
 pub fn body(event: &Event) -> Option<String> {
-    if !EVENT_TYPES.iter().any(|known| known.name == event.r#type) {
+    if find(&event.r#type)?.message != ALLOCATION {
         return None;
     }
     let empty = Struct::default();
@@ -133,7 +187,7 @@ pub fn body(event: &Event) -> Option<String> {
             operator_reason: text("operator_reason"),
         }),
     };
-    Some(written(&message, "gpuaas.events.v1.AllocationEvent"))
+    Some(written(&message, ALLOCATION))
 }
 
 /// The body of a ping.
@@ -169,7 +223,7 @@ fn proto_time(text: &str) -> Option<Timestamp> {
 }
 
 /// As the API writes messages.
-fn written(message: &impl prost::Message, name: &str) -> String {
+pub(crate) fn written(message: &impl prost::Message, name: &str) -> String {
     let descriptor = gpuaas_proto::pool()
         .get_message_by_name(name)
         .expect("a message of the contract");
@@ -198,7 +252,7 @@ mod tests {
         let powers = powers.map(|one| word(one.as_str_name(), "POWER_STATE_"));
         let mut seen = 0;
         for name in states.chain(powers) {
-            assert!(EVENT_TYPES.iter().any(|known| known.name == name), "{name}");
+            assert!(find(&name).is_some(), "{name}");
             seen += 1;
         }
         assert_eq!(seen, 15);
@@ -238,6 +292,22 @@ mod tests {
         let rule = &refused.fields()[0].1;
         for known in EVENT_TYPES {
             assert!(rule.contains(known.name), "{rule}");
+        }
+    }
+
+    #[test]
+    fn every_type_has_its_message_in_the_contract_and_no_other_has_its_name() {
+        for (index, one) in EVENT_TYPES.iter().enumerate() {
+            let message = gpuaas_proto::pool().get_message_by_name(one.message);
+            let message = message.unwrap_or_else(|| panic!("{}", one.message));
+            for field in ["type", "timestamp", "data"] {
+                assert!(message.get_field_by_name(field).is_some(), "{}", one.name);
+            }
+            assert!(
+                !EVENT_TYPES[..index]
+                    .iter()
+                    .any(|other| other.name == one.name)
+            );
         }
     }
 
@@ -286,10 +356,13 @@ mod tests {
             !body.contains("node-secret") && !body.contains("0000:17"),
             "{body}"
         );
-        let slot = Event {
-            r#type: "slot.available".to_owned(),
-            ..event
-        };
-        assert_eq!(super::body(&slot), None);
+        // the ledger emits nothing of members, whatever its log says
+        for other in ["slot.available", "project_member.added"] {
+            let other = Event {
+                r#type: other.to_owned(),
+                ..event.clone()
+            };
+            assert_eq!(super::body(&other), None);
+        }
     }
 }

@@ -1,7 +1,7 @@
-//! Webhooks: what happens to allocations, delivered to HTTPS endpoints of their owners.
+//! Webhooks: what happens to allocations, projects and who may do what in them, delivered to HTTPS endpoints of their owners.
 //!
-//! Gateways read the ledger's log and queue a delivery for each webhook that takes an event ([`collect`]); whichever gateway is
-//! free takes what is due, signs it and sends it ([`deliver`]). All state is in Postgres: the position in the log moves in the
+//! Gateways read the ledger's log and queue a delivery for each webhook that takes an event ([`collect`]); what they change
+//! themselves they queue with the change ([`crate::identity`]). Whichever gateway is free takes what is due, signs it and sends it ([`deliver`]). All state is in Postgres: the position in the log moves in the
 //! transaction that queues, and a delivery is taken for a time, so that a gateway that is killed loses nothing and of two
 //! gateways one does the work. A delivery is made at least once; of one allocation one at a time, in order.
 //!

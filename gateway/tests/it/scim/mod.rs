@@ -1,4 +1,5 @@
 //! SCIM 2.0: people and groups that an organisation's identity provider keeps, over HTTP as a provider would.
+mod events;
 mod groups;
 mod keys;
 mod names;

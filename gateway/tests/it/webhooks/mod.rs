@@ -7,6 +7,7 @@ mod gateways;
 mod organisations;
 mod receiver;
 mod secrets;
+mod tenancy;
 mod turns;
 
 use std::time::Duration;
