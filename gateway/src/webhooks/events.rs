@@ -11,8 +11,9 @@ use crate::json::write::{Defaults, write_message};
 
 /// The type of a ping.
 pub const PING: &str = "webhook.ping";
-/// The message of events of allocations.
+/// The messages of the ledger's events.
 const ALLOCATION: &str = "gpuaas.events.v1.AllocationEvent";
+const QUOTA: &str = "gpuaas.events.v1.QuotaEvent";
 
 /// A type with what it means.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +36,7 @@ macro_rules! event_types {
     };
 }
 
-/// The types that a webhook may name: all that the ledger emits of allocations, and what the gateway itself changes.
+/// The types that a webhook may name: all that the ledger emits of allocations and quotas, and what the gateway itself changes.
 ///
 /// Neither that an organisation is made nor that it is closed is among them: before the one it has no webhook, and after the
 /// other none any more.
@@ -63,6 +64,9 @@ pub const EVENT_TYPES: &[EventType] = event_types! {
         "allocation.device_drift_ended": "The devices of its host are as they were approved again.",
         "allocation.stopped_by_operator": "An operator stops it, with a reason.",
         "allocation.released_by_operator": "An operator releases it, with a reason.",
+    }
+    QuotaEvent {
+        "quota.updated": "A limit of the project was changed.",
     }
     OrganisationEvent {
         "organisation.updated": "Its name was changed.",
@@ -139,16 +143,56 @@ pub fn parse_types(given: &[String]) -> Result<Vec<String>> {
 
 /// The body of an event of the log; `None` for one that concerns no webhook. Claims, slots and devices are the platform's own.
 pub fn body(event: &Event) -> Option<String> {
-    if find(&event.r#type)?.message != ALLOCATION {
-        return None;
+    match find(&event.r#type)?.message {
+        ALLOCATION => Some(of_allocation(event)),
+        QUOTA => Some(of_quota(event)),
+        _ => None,
     }
-    let empty = Struct::default();
-    let data = event.data.as_ref().unwrap_or(&empty);
-    let field = |name: &str| data.fields.get(name).and_then(|value| value.kind.as_ref());
-    let text = |name: &str| match field(name) {
-        Some(Kind::StringValue(text)) => text.clone(),
-        _ => String::new(),
+}
+
+/// The data of an event by the names of its fields.
+struct Data<'a>(Option<&'a Struct>);
+
+impl Data<'_> {
+    fn field(&self, name: &str) -> Option<&Kind> {
+        self.0?.fields.get(name)?.kind.as_ref()
+    }
+
+    fn text(&self, name: &str) -> String {
+        match self.field(name) {
+            Some(Kind::StringValue(text)) => text.clone(),
+            _ => String::new(),
+        }
+    }
+
+    fn number(&self, name: &str) -> u32 {
+        match self.field(name) {
+            Some(Kind::NumberValue(number)) => *number as u32,
+            _ => 0,
+        }
+    }
+}
+
+fn of_quota(event: &Event) -> String {
+    let data = Data(event.data.as_ref());
+    let message = pb::QuotaEvent {
+        r#type: event.r#type.clone(),
+        timestamp: event.time,
+        data: Some(pb::QuotaEventData {
+            project_id: event.project_id.clone(),
+            revision: event.revision,
+            quota: data.text("quota"),
+            sku: data.text("sku"),
+            limit: data.number("limit"),
+            previous_limit: data.number("previous_limit"),
+        }),
     };
+    written(&message, QUOTA)
+}
+
+fn of_allocation(event: &Event) -> String {
+    let data = Data(event.data.as_ref());
+    let text = |name: &str| data.text(name);
     let time = |name: &str| proto_time(&text(name));
     let state = format!("ALLOCATION_STATE_{}", text("state").to_ascii_uppercase());
     let power = format!("POWER_STATE_{}", text("power").to_ascii_uppercase());
@@ -167,11 +211,8 @@ pub fn body(event: &Event) -> Option<String> {
             power: PowerState::from_str_name(&power).unwrap_or_default().into(),
             region_code: text("region_code"),
             sku: text("sku"),
-            gpu_count: match field("gpu_count") {
-                Some(Kind::NumberValue(count)) => *count as u32,
-                _ => 0,
-            },
-            failure: match field("failure") {
+            gpu_count: data.number("gpu_count"),
+            failure: match data.field("failure") {
                 Some(Kind::StructValue(fields)) => Some(failure(fields)),
                 _ => None,
             },
@@ -179,7 +220,7 @@ pub fn body(event: &Event) -> Option<String> {
             device_drift_time: time("device_drift_since"),
             billed_until_time: time("billed_until"),
             termination_protection: matches!(
-                field("termination_protection"),
+                data.field("termination_protection"),
                 Some(Kind::BoolValue(true))
             ),
             auto_release_time: time("auto_release_at"),
@@ -187,7 +228,7 @@ pub fn body(event: &Event) -> Option<String> {
             operator_reason: text("operator_reason"),
         }),
     };
-    Some(written(&message, ALLOCATION))
+    written(&message, ALLOCATION)
 }
 
 /// The body of a ping.
@@ -293,6 +334,34 @@ mod tests {
         for known in EVENT_TYPES {
             assert!(rule.contains(known.name), "{rule}");
         }
+    }
+
+    #[test]
+    fn a_limit_that_was_changed_is_told_with_what_it_was() {
+        let value = |kind: Kind| Value { kind: Some(kind) };
+        let fields = [
+            ("quota", value(Kind::StringValue("gpus".to_owned()))),
+            ("sku", value(Kind::StringValue("h200-slice".to_owned()))),
+            ("limit", value(Kind::NumberValue(16.0))),
+            ("previous_limit", value(Kind::NumberValue(64.0))),
+        ];
+        let event = Event {
+            r#type: "quota.updated".to_owned(),
+            project_id: "p".to_owned(),
+            revision: 2,
+            data: Some(Struct {
+                fields: fields.map(|(name, value)| (name.to_owned(), value)).into(),
+            }),
+            ..Event::default()
+        };
+        let body = body(&event).expect("for webhooks");
+        let read: serde_json::Value = serde_json::from_str(&body).expect("JSON");
+        assert_eq!(
+            read["data"],
+            serde_json::json!({
+                "project_id": "p", "revision": "2", "quota": "gpus", "sku": "h200-slice", "limit": 16, "previous_limit": 64,
+            })
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::suggest;
 
 /// Those that are known here, for completion, help and suggestions, and all of them.
-const KNOWN: [&str; 47] = [
+const KNOWN: [&str; 48] = [
     "*",
     "allocation.requested",
     "allocation.reserved",
@@ -30,6 +30,7 @@ const KNOWN: [&str; 47] = [
     "allocation.device_drift_ended",
     "allocation.stopped_by_operator",
     "allocation.released_by_operator",
+    "quota.updated",
     "organisation.updated",
     "organisation.suspended",
     "organisation.resumed",

@@ -1,11 +1,13 @@
 //! Events of organisations, projects and who may do what in them: who gets them, in which order, and what they never tell.
 use gpuaas_dev::until::until;
+use gpuaas_proto::gpuaas::internal::events::v1::Event;
+use prost_types::value::Kind;
 use reqwest::Method;
 use serde_json::{Value, json};
 use sqlx::PgPool;
 
 use super::receiver::Receiver;
-use super::{TIMEOUT, all_in, target, world};
+use super::{TIMEOUT, all_in, create, event, target, world};
 use crate::world::{World, reason};
 
 /// Takes events, and is not there.
@@ -378,5 +380,35 @@ async fn an_event_that_is_not_taken_is_delivered_again_with_its_id() {
     assert_eq!(
         (&listed[0]["event_type"], &listed[0]["object_id"]),
         (&json!("project.updated"), &json!(project))
+    );
+}
+
+#[tokio::test]
+async fn a_changed_limit_reaches_the_webhooks_of_its_project() {
+    let world = world().await;
+    let mut receiver = Receiver::start().await;
+    let types = json!(["quota.updated", "allocation.active"]);
+    let body = json!({ "url": receiver.url, "event_types": types });
+    create(&world, body).await;
+    let project = world.seeded.project_id;
+    let value = |kind: Kind| prost_types::Value { kind: Some(kind) };
+    let fields = [
+        ("quota", value(Kind::StringValue("allocations".to_owned()))),
+        ("limit", value(Kind::NumberValue(5.0))),
+        ("previous_limit", value(Kind::NumberValue(256.0))),
+    ];
+    world.log.append(Event {
+        data: Some(prost_types::Struct {
+            fields: fields.map(|(name, value)| (name.to_owned(), value)).into(),
+        }),
+        ..event(&world, "quota.updated", project, 1)
+    });
+    let told = receiver.next().await.json();
+    assert_eq!(told["type"], "quota.updated", "{told}");
+    assert_eq!(
+        told["data"],
+        json!({
+            "project_id": project, "revision": "1", "quota": "allocations", "sku": "", "limit": 5, "previous_limit": 256,
+        })
     );
 }
