@@ -110,11 +110,13 @@ pub use suspensions::{SuspensionRow, suspended_projects, suspensions_of};
 pub use tenant::TenantState;
 pub use terminals::{note_terminal, terminal_opener};
 pub use webhook_deliveries::{
-    Attempted, DELIVERIES, DeliveryLimits, DeliveryRow, Next, Outgoing, Taken, find_delivery,
-    insert_ping, list_deliveries, note_attempt, queue_deliveries, requeue_delivery,
-    rewind_webhooks, sweep_deliveries, take_deliveries, webhook_position,
+    Attempted, DELIVERIES, DeliveryLimits, DeliveryRow, Next, Taken, find_delivery, insert_ping,
+    list_deliveries, note_attempt, requeue_delivery, sweep_deliveries, take_deliveries,
 };
-pub use webhook_events::{Audience, NewDelivery, Takers, insert_deliveries, takers};
+pub use webhook_events::{
+    Audience, NewDelivery, Outgoing, Source, Takers, insert_deliveries, queue_deliveries,
+    rewind_webhooks, takers, webhook_position,
+};
 pub use webhooks::{
     NewWebhook, WEBHOOKS, WebhookRow, count_webhooks, delete_webhook, disable_webhook,
     disable_webhooks_in, disable_webhooks_of, enable_webhook, find_webhook, insert_webhook,

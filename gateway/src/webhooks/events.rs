@@ -1,7 +1,9 @@
-//! The types of events that webhooks take, and the body of those of the ledger: the public part of what its log says.
+//! The types of events that webhooks take, and the body of those of the ledger and of billing: the public part of what their logs
+//! say.
 use gpuaas_common::{Error, Result};
 use gpuaas_proto::gpuaas::allocation::v1::{AllocationFailure, AllocationState, PowerState};
 use gpuaas_proto::gpuaas::events::v1 as pb;
+use gpuaas_proto::gpuaas::internal::billing::v1::UsageEvent;
 use gpuaas_proto::gpuaas::internal::events::v1::Event;
 use prost_reflect::DynamicMessage;
 use prost_types::value::Kind;
@@ -11,9 +13,10 @@ use crate::json::write::{Defaults, write_message};
 
 /// The type of a ping.
 pub const PING: &str = "webhook.ping";
-/// The messages of the ledger's events.
+/// The messages of the events of logs.
 const ALLOCATION: &str = "gpuaas.events.v1.AllocationEvent";
 const QUOTA: &str = "gpuaas.events.v1.QuotaEvent";
+const USAGE: &str = "gpuaas.events.v1.UsageEvent";
 
 /// A type with what it means.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +39,8 @@ macro_rules! event_types {
     };
 }
 
-/// The types that a webhook may name: all that the ledger emits of allocations and quotas, and what the gateway itself changes.
+/// The types that a webhook may name: all that the ledger emits of allocations and quotas, what billing puts on record, and what
+/// the gateway itself changes.
 ///
 /// Neither that an organisation is made nor that it is closed is among them: before the one it has no webhook, and after the
 /// other none any more.
@@ -67,6 +71,10 @@ pub const EVENT_TYPES: &[EventType] = event_types! {
     }
     QuotaEvent {
         "quota.updated": "A limit of the project was changed.",
+    }
+    UsageEvent {
+        "usage.closed": "The record of an allocation's usage is complete.",
+        "usage.credited": "The host of an allocation was lost, and that time is not charged.",
     }
     OrganisationEvent {
         "organisation.updated": "Its name was changed.",
@@ -141,7 +149,7 @@ pub fn parse_types(given: &[String]) -> Result<Vec<String>> {
     Ok(types)
 }
 
-/// The body of an event of the log; `None` for one that concerns no webhook. Claims, slots and devices are the platform's own.
+/// The body of an event of the ledger's log; `None` for one that concerns no webhook. Claims, slots and devices are the platform's own.
 pub fn body(event: &Event) -> Option<String> {
     match find(&event.r#type)?.message {
         ALLOCATION => Some(of_allocation(event)),
@@ -229,6 +237,19 @@ fn of_allocation(event: &Event) -> String {
         }),
     };
     written(&message, ALLOCATION)
+}
+
+/// The body of an event of the log of usage; `None` for one of a type that is not known here.
+pub fn usage_body(event: &UsageEvent) -> Option<String> {
+    if find(&event.r#type)?.message != USAGE {
+        return None;
+    }
+    let message = pb::UsageEvent {
+        r#type: event.r#type.clone(),
+        timestamp: event.time,
+        data: event.interval.clone(),
+    };
+    Some(written(&message, USAGE))
 }
 
 /// The body of a ping.

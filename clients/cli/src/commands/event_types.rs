@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::suggest;
 
 /// Those that are known here, for completion, help and suggestions, and all of them.
-const KNOWN: [&str; 48] = [
+const KNOWN: [&str; 50] = [
     "*",
     "allocation.requested",
     "allocation.reserved",
@@ -31,6 +31,8 @@ const KNOWN: [&str; 48] = [
     "allocation.stopped_by_operator",
     "allocation.released_by_operator",
     "quota.updated",
+    "usage.closed",
+    "usage.credited",
     "organisation.updated",
     "organisation.suspended",
     "organisation.resumed",

@@ -9,6 +9,7 @@ mod receiver;
 mod secrets;
 mod tenancy;
 mod turns;
+pub mod usage;
 
 use std::time::Duration;
 
