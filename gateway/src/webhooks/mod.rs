@@ -1,9 +1,10 @@
 //! Webhooks: what happens to allocations, projects and who may do what in them, delivered to HTTPS endpoints of their owners.
 //!
 //! Gateways read the logs of the ledger and of billing and queue a delivery for each webhook that takes an event ([`collect`]);
-//! what they change themselves they queue with the change ([`crate::identity`]). Whichever gateway is free takes what is due, signs it and sends it ([`deliver`]). All state is in Postgres: the position in the log moves in the
-//! transaction that queues, and a delivery is taken for a time, so that a gateway that is killed loses nothing and of two
-//! gateways one does the work. A delivery is made at least once; of one allocation one at a time, in order.
+//! what they change themselves they queue with the change ([`crate::identity`]). Whichever gateway is free takes what is due, signs
+//! it and sends it ([`deliver`]). All state is in Postgres: the position in a log moves in the transaction that queues, and a
+//! delivery is taken for a time, so that a gateway that is killed loses nothing and of two gateways one does the work. A delivery is
+//! made at least once; of one object one at a time, in order.
 //!
 //! Endpoints are other people's: only public addresses are called ([`address`]), redirects are not followed, an answer's body is
 //! not read. Secrets are sealed in the database ([`secret`]), and in no log or error.

@@ -103,8 +103,10 @@ async fn changes_of_a_project_reach_its_webhooks_and_those_of_its_organisation_i
         assert_eq!(data["suspended_by_platform"], true);
         assert_eq!(receiver.next().await.json()["type"], "project.resumed");
     }
-    let close = world.made("olga", &format!("{path}:close"), json!({}));
-    assert_eq!(close.await["state"], "closed");
+    let closed = world
+        .made("olga", &format!("{path}:close"), json!({}))
+        .await;
+    assert_eq!(closed["state"], "closed");
     assert_eq!(of_all.next().await.json()["type"], "project.closed");
     let pool = world.pool().await;
     assert_eq!(
