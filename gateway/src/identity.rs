@@ -5,10 +5,12 @@ mod allocation_grants;
 mod api_keys;
 pub mod call;
 mod catalogue;
+pub(crate) mod events;
 mod guardrails;
 mod invitations;
 pub mod launch;
 mod members;
+mod naming;
 mod organisations;
 mod parse;
 mod principals;
@@ -22,7 +24,7 @@ mod webhooks;
 mod wire;
 
 pub(crate) use addresses::note_address;
-pub(crate) use invitations::names;
+pub(crate) use naming::names;
 pub(crate) use parse::display_name;
 
 use std::collections::{BTreeSet, HashMap};

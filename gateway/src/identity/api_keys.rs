@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::call::{Begun, Call, Of, Owned, known_id, project_unknown, unknown};
 use super::service_accounts::{account_unknown, found as found_account};
-use super::{parse, wire};
+use super::{events, parse, wire};
 use crate::auth::api_keys::{ApiKey, SECRET_BYTES};
 use crate::policy::Asked;
 use crate::store::{self, ApiKeyRow, NewApiKey, Role, Scope};
@@ -68,6 +68,9 @@ pub(super) async fn create(
             });
             let made = wire::api_key(found(&mut tx, account, id).await?, call.app.cell);
             let detail = with_digests(detail, None, Some(&made));
+            let (ids, actor) = ((group.id(), id), call.name_for_members(own));
+            let event = events::of_api_key("api_key.created", ids, made, actor);
+            call.emit(&mut tx, event).await?;
             call.commit_in(tx, group, group.id(), detail).await?;
             (id, Some(key))
         }
@@ -165,6 +168,10 @@ pub(super) async fn rotate(
             let before = wire::api_key(row, call.app.cell);
             let after = wire::api_key(found(&mut tx, account, old).await?, call.app.cell);
             let detail = with_digests(detail, Some(&before), Some(&after));
+            let made = wire::api_key(found(&mut tx, account, id).await?, call.app.cell);
+            let (ids, actor) = ((group.id(), id), call.name_for_members(own));
+            let event = events::of_api_key("api_key.rotated", ids, made, actor);
+            call.emit(&mut tx, event).await?;
             call.commit_in(tx, group, group.id(), detail).await?;
             (id, Some(key))
         }
@@ -181,7 +188,9 @@ pub(super) async fn disable(
     let of = Of::Project(&request.project_id);
     if let Begun::Fresh(mut tx) = call.begin(&request, id).await? {
         let Owned {
-            group, name: owner, ..
+            group,
+            name: owner,
+            role: own,
         } = call.owned(&mut tx, of).await?;
         let of_account = found_account(&mut tx, group.id(), account).await?;
         let cell = call.app.cell;
@@ -190,6 +199,9 @@ pub(super) async fn disable(
         let after = wire::api_key(found(&mut tx, account, id).await?, cell);
         let detail = json!({ "api_key": id, "service_account": of_account.name, "of": owner });
         let detail = with_digests(detail, Some(&before), Some(&after));
+        let (ids, actor) = ((group.id(), id), call.name_for_members(own));
+        let event = events::of_api_key("api_key.disabled", ids, after, actor);
+        call.emit(&mut tx, event).await?;
         call.commit_in(tx, group, group.id(), detail).await?;
     }
     shown(call, of, (account, id), None).await

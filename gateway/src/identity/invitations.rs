@@ -17,8 +17,8 @@ use uuid::Uuid;
 use super::call::{
     Begun, Call, INVITE_TO_ORGANISATION, INVITE_TO_PROJECT, Of, Owned, hidden, known_id, unknown,
 };
-use super::{parse, wire};
-use crate::auth::verify::Identity;
+use super::naming::names;
+use super::{events, parse, wire};
 use crate::policy::{Asked, Resource, who};
 use crate::store::{
     self, Group, InvitationRow, InvitationState, NewInvitation, NewUser, Role, TenantState,
@@ -90,8 +90,11 @@ async fn create(
             store::insert_invitation(&mut tx, &new).await?;
             let detail =
                 json!({ "invitation_id": id, "email": email, "role": role.as_str(), "of": name });
-            let made = store::find_invitation(&mut tx, id).await?;
-            let detail = with_digests(detail, None, made.map(wire::invitation).as_ref());
+            let made = wire::invitation(stored(&mut tx, id).await?);
+            let detail = with_digests(detail, None, Some(&made));
+            let actor = call.name_for_members(own);
+            let event = events::of_invitation("invitation.created", group, id, made, actor);
+            call.emit(&mut tx, event).await?;
             call.commit_in(tx, group, group.id(), detail).await?;
             (id, token)
         }
@@ -190,7 +193,7 @@ pub(super) async fn revoke(
         let row = stored(&mut tx, id).await?;
         let target = row.group.id().to_string();
         let owned = call.owned(&mut tx, Of::group(row.group, &target)).await;
-        owned.map_err(hidden(invitation_unknown))?;
+        let own = owned.map_err(hidden(invitation_unknown))?.role;
         // as it is under the lock
         let row = stored(&mut tx, id).await?;
         match row.state {
@@ -206,7 +209,10 @@ pub(super) async fn revoke(
         store::revoke_invitation(&mut tx, id).await?;
         let detail = json!({ "email": row.email, "of": row.target });
         let group = row.group;
-        let detail = changes(&mut tx, detail, row).await?;
+        let (detail, after) = changes(&mut tx, detail, row).await?;
+        let actor = call.name_for_members(own);
+        let event = events::of_invitation("invitation.revoked", group, id, after, actor);
+        call.emit(&mut tx, event).await?;
         call.commit_in(tx, group, id, detail).await?;
     }
     shown(call, id).await
@@ -339,26 +345,41 @@ pub(super) async fn accept(
     } else {
         register(call, &mut tx, &row, &display_name).await?
     };
-    join(&mut tx, &row, principal).await?;
+    let before = join(&mut tx, &row, principal).await?;
     store::accept_invitation(&mut tx, row.id, principal).await?;
     let (id, group) = (row.id, row.group);
     let detail = json!({ "role": row.role.as_str(), "of": row.target, "inviter": row.inviter });
-    let detail = changes(&mut tx, detail, row).await?;
+    let (detail, after) = changes(&mut tx, detail, row).await?;
+    let actor = after.accepted_by.clone();
+    let event = events::of_invitation("invitation.accepted", group, id, after, &actor);
+    call.emit(&mut tx, event).await?;
+    if let Some(member) = store::find_member(&mut tx, group, principal).await?
+        && before != Some(member.role)
+    {
+        let roles = (before, Some(member.role));
+        let event = events::of_member(group, (&member).into(), roles, &actor);
+        call.emit(&mut tx, event).await?;
+    }
     call.commit_in(tx, group, id, detail).await?;
     let mut conn = call.conn().await?;
     stored(&mut conn, id).await.map(wire::invitation)
 }
 
-/// Makes the principal a member, or a stronger one; never a weaker one.
-async fn join(conn: &mut PgConnection, row: &InvitationRow, principal: Uuid) -> Result<()> {
+/// Makes the principal a member, or a stronger one; never a weaker one. Answers which it was.
+async fn join(
+    conn: &mut PgConnection,
+    row: &InvitationRow,
+    principal: Uuid,
+) -> Result<Option<Role>> {
     if store::insert_member(conn, row.group, principal, row.role).await? {
-        return Ok(());
+        return Ok(None);
     }
     let member = store::find_member(conn, row.group, principal).await?;
-    if member.is_some_and(|member| member.role < row.role) {
+    let before = member.map(|member| member.role);
+    if before.is_some_and(|role| role < row.role) {
         store::set_member_role(conn, row.group, principal, row.role).await?;
     }
-    Ok(())
+    Ok(before)
 }
 
 /// Registers the caller's identity.
@@ -400,34 +421,16 @@ async fn register(
     Err(Error::internal("no free name for a new principal"))
 }
 
-/// Names for an identity, best first: its address, else its subject; and with a part that no other identity has. Characters
-/// that no name has are left out.
-pub(crate) fn names(identity: &Identity) -> [String; 2] {
-    let plain = identity.email.as_deref().unwrap_or(&identity.subject);
-    let kept: String = plain
-        .chars()
-        .filter(|c| u8::try_from(*c).is_ok_and(parse::is_name_byte))
-        .take(100)
-        .collect();
-    let whole = format!("{}\n{}", identity.issuer, identity.subject);
-    let digest = digest::digest(&digest::SHA256, whole.as_bytes());
-    let unique = URL_SAFE_NO_PAD
-        .encode(&digest.as_ref()[..9])
-        .replace('_', ".");
-    let unique = format!("user:{kept}-{unique}");
-    // an address is somebody's own; a subject of one issuer may be somebody else of another
-    if identity.email.is_some() && kept == plain {
-        [format!("user:{kept}"), unique]
-    } else {
-        [unique.clone(), unique]
-    }
-}
-
-/// The detail of a change with the digests of what the invitation was and is.
-async fn changes(conn: &mut PgConnection, detail: Value, before: InvitationRow) -> Result<Value> {
-    let after = store::find_invitation(conn, before.id).await?;
-    let (before, after) = (wire::invitation(before), after.map(wire::invitation));
-    Ok(with_digests(detail, Some(&before), after.as_ref()))
+/// The detail of a change with the digests of what the invitation was and is, and what it is.
+async fn changes(
+    conn: &mut PgConnection,
+    detail: Value,
+    before: InvitationRow,
+) -> Result<(Value, pb::Invitation)> {
+    let after = wire::invitation(stored(conn, before.id).await?);
+    let before = wire::invitation(before);
+    let detail = with_digests(detail, Some(&before), Some(&after));
+    Ok((detail, after))
 }
 
 async fn stored(conn: &mut PgConnection, id: Uuid) -> Result<InvitationRow> {
@@ -443,47 +446,4 @@ async fn shown(call: &Call<'_>, id: Uuid) -> Result<pb::Invitation> {
     let seen = call.seen(&mut conn, Of::group(row.group, &target)).await;
     seen.map_err(hidden(invitation_unknown))?;
     Ok(wire::invitation(row))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn identity(subject: &str, email: Option<&str>) -> Identity {
-        Identity {
-            issuer: "https://idp.test".to_owned(),
-            subject: subject.to_owned(),
-            email: email.map(str::to_owned),
-            ..Identity::default()
-        }
-    }
-
-    #[test]
-    fn every_identity_has_a_name_that_the_database_takes() {
-        let first = |identity: &Identity| names(identity)[0].clone();
-        let alice = identity("4711", Some("alice@example.com"));
-        assert_eq!(names(&alice)[0], "user:alice@example.com");
-        assert_ne!(names(&alice)[0], names(&alice)[1]);
-        let long = "x".repeat(10_000);
-        let strange = [
-            identity("auth0|5f7", None),
-            identity("अनुज", None),
-            identity(&long, None),
-            identity("s", Some("иван@example.com")),
-            identity("s+1", Some("a+b@example.com")),
-        ];
-        for one in &strange {
-            let name = first(one);
-            assert!(parse::user_name(&name).is_ok(), "{name}");
-        }
-        // what is left of two is the same, and the names are not
-        assert_ne!(
-            first(&identity("名前", None)),
-            first(&identity("氏名", None))
-        );
-        assert_ne!(
-            first(&identity("1", Some("a+b@x.org"))),
-            first(&identity("2", Some("a+b@x.org")))
-        );
-    }
 }

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::call::{Begun, Call, Of, Owned, known_id, project_unknown, taken, unknown};
 use super::organisations::registered;
-use super::{parse, wire};
+use super::{events, parse, wire};
 use crate::store::{self, Group, MemberRow, PrincipalKind, Role};
 
 struct Listing<'a> {
@@ -132,6 +132,7 @@ async fn add(
     if let Begun::Fresh(mut tx) = call.begin(request, member).await? {
         let owned = call.owned(&mut tx, of).await?;
         call.may_give(&owned, role)?;
+        let actor = call.name_for_members(owned.role);
         let Owned { group, name, .. } = owned;
         if !store::insert_member(&mut tx, group, member, role).await? {
             return Err(taken(
@@ -140,8 +141,10 @@ async fn add(
             ));
         }
         let detail = json!({ "member": principal, "role": role.as_str(), "of": name });
-        let made = wire::member(found(&mut tx, group, member).await?);
-        let detail = with_digests(detail, None, Some(&made));
+        let made = found(&mut tx, group, member).await?;
+        let event = events::of_member(group, (&made).into(), (None, Some(made.role)), actor);
+        call.emit(&mut tx, event).await?;
+        let detail = with_digests(detail, None, Some(&wire::member(made)));
         call.commit_in(tx, group, group.id(), detail).await?;
     }
     shown(call, group, member).await
@@ -210,6 +213,7 @@ async fn update(
     if let Begun::Fresh(mut tx) = call.begin(request, member).await? {
         let owned = call.owned(&mut tx, of).await?;
         call.may_give(&owned, role)?;
+        let actor = call.name_for_members(owned.role);
         let Owned { group, name, .. } = owned;
         let row = found(&mut tx, group, member).await?;
         given_by_hand(&row)?;
@@ -220,6 +224,11 @@ async fn update(
         }
         store::set_member_role(&mut tx, group, member, role).await?;
         let detail = json!({ "member": row.name, "role": role.as_str(), "before": row.role.as_str(), "of": name });
+        if row.role != role {
+            let roles = (Some(row.role), Some(role));
+            let event = events::of_member(group, (&row).into(), roles, actor);
+            call.emit(&mut tx, event).await?;
+        }
         let before = wire::member(row);
         let after = wire::member(found(&mut tx, group, member).await?);
         let detail = with_digests(detail, Some(&before), Some(&after));
@@ -258,7 +267,9 @@ async fn remove(
             // what a group gives may come in its place
             store::lock_organisation_of(&mut tx, known_id(given, project_unknown)?).await?;
         }
-        let Owned { group, name, .. } = call.owned(&mut tx, of).await?;
+        let owned = call.owned(&mut tx, of).await?;
+        let actor = call.name_for_members(owned.role);
+        let Owned { group, name, .. } = owned;
         let row = found(&mut tx, group, member).await?;
         given_by_hand(&row)?;
         etag::check(etag, &row.version.to_string())?;
@@ -267,11 +278,14 @@ async fn remove(
             keep_an_owner(&mut tx, group, member).await?;
         }
         store::delete_member(&mut tx, group, member).await?;
+        let event = events::of_member(group, (&row).into(), (Some(row.role), None), actor);
+        call.emit(&mut tx, event).await?;
         // what a group of the identity provider gives counts where no hand gave something else
-        let given = match group {
+        let (organisation, given) = match group {
             Group::Project(id) => store::sync_member(&mut tx, id, member).await?,
-            Group::Organisation(_) => Vec::new(),
+            Group::Organisation(id) => (id, Vec::new()),
         };
+        call.emit_memberships(&mut tx, organisation, &given).await?;
         let detail = json!({
             "member": row.name, "before": row.role.as_str(), "of": name, "scim": store::changes_of(&given),
         });

@@ -10,7 +10,7 @@ use tonic::Code;
 use uuid::Uuid;
 
 use super::call::{Begun, Call, known_id, not_closed, organisation_unknown, taken};
-use super::{parse, suspensions, wire};
+use super::{events, parse, suspensions, wire};
 use crate::store::{self, Group, Role, TenantState};
 
 /// Most projects that a refusal names.
@@ -133,6 +133,8 @@ pub(super) async fn update(
         let after = stored(&mut tx, id).await?;
         let detail = json!({ "display_name": display_name, "before": row.display_name });
         let detail = with_digests(detail, Some(&before), Some(&after));
+        let event = events::of_organisation("organisation.updated", id, after);
+        call.emit(&mut tx, event).await?;
         call.commit(tx, id, detail).await?;
     }
     shown(call, id).await
@@ -211,6 +213,16 @@ async fn change_state(
             json!({ "state": state.as_str(), "before": row.state.as_str(), "reason": reason });
         let after = stored(&mut tx, id).await?;
         let detail = with_digests(detail, Some(&before), Some(&after));
+        let event_type = match state {
+            TenantState::Active => Some("organisation.resumed"),
+            TenantState::Suspended => Some("organisation.suspended"),
+            // its webhooks have ended with it
+            TenantState::Closed => None,
+        };
+        if let Some(event_type) = event_type {
+            let event = events::of_organisation(event_type, id, after);
+            call.emit(&mut tx, event).await?;
+        }
         call.commit(tx, id, detail).await?;
     }
     suspensions::changed(call).await;

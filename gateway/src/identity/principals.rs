@@ -10,7 +10,7 @@ use tonic::Code;
 use uuid::Uuid;
 
 use super::call::{Begun, Call, known_id, taken, unknown};
-use super::{parse, wire};
+use super::{events, parse, wire};
 use crate::store::{
     self, Disabled, NewUser, PlatformRole, PrincipalFilter, PrincipalKind, PrincipalRow,
 };
@@ -115,6 +115,7 @@ pub(super) async fn disable(
         store::set_disabled(&mut tx, id, Disabled::ByPlatform).await?;
         let detail = json!({ "principal": row.name, "reason": reason });
         let detail = changes(&mut tx, detail, row).await?;
+        tell_its_project(call, &mut tx, "service_account.disabled", id).await?;
         call.commit(tx, id, detail).await?;
     }
     shown(call, id).await
@@ -130,8 +131,12 @@ pub(super) async fn enable(
         if row.disable_time.is_some() {
             store::set_disabled(&mut tx, id, Disabled::No).await?;
         }
+        let was_disabled = row.disable_time.is_some();
         let detail = json!({ "principal": row.name });
         let detail = changes(&mut tx, detail, row).await?;
+        if was_disabled {
+            tell_its_project(call, &mut tx, "service_account.enabled", id).await?;
+        }
         call.commit(tx, id, detail).await?;
     }
     shown(call, id).await
@@ -169,6 +174,25 @@ pub(super) async fn set_platform_role(
         call.commit(tx, id, detail).await?;
     }
     shown(call, id).await
+}
+
+/// Queues an event of a service account for the webhooks of its project; people are in none of their own.
+async fn tell_its_project(
+    call: &Call<'_>,
+    conn: &mut PgConnection,
+    event_type: &'static str,
+    id: Uuid,
+) -> Result<()> {
+    let Some(home) = store::scim_home(conn, id).await? else {
+        return Ok(());
+    };
+    let Some(row) = store::find_service_account(conn, home.project, id).await? else {
+        return Ok(());
+    };
+    let actor = call.name_for_members(call.principal().role_in(home.project));
+    let row = wire::service_account(row);
+    let event = events::of_service_account(event_type, (home.project, id), row, actor);
+    call.emit(conn, event).await
 }
 
 /// A principal, locked, that an administrator who still is one changes.

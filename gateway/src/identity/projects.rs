@@ -13,7 +13,7 @@ use super::call::{
     Begun, Call, known_id, not_closed, organisation_unknown, project_unknown, taken,
 };
 use super::organisations::in_use;
-use super::{parse, running, suspensions, wire};
+use super::{events, parse, running, suspensions, wire};
 use crate::store::{self, Group, ProjectFilter, Role, TenantState};
 
 pub(super) async fn get(call: &Call<'_>, request: pb::GetProjectRequest) -> Result<pb::Project> {
@@ -106,7 +106,11 @@ pub(super) async fn create(
             }
             let detail =
                 json!({ "slug": slug.as_str(), "organisation": row.slug, "project_id": id });
-            let detail = with_digests(detail, None, Some(&stored(&mut tx, id).await?));
+            let made = stored(&mut tx, id).await?;
+            let detail = with_digests(detail, None, Some(&made));
+            let actor = call.name_for_members(row.role);
+            let event = events::of_project("project.created", id, made, actor);
+            call.emit(&mut tx, event).await?;
             call.commit(tx, organisation, detail).await?;
             id
         }
@@ -153,6 +157,9 @@ pub(super) async fn update(
         let after = stored(&mut tx, id).await?;
         let detail = json!({ "display_name": display_name, "before": row.display_name });
         let detail = with_digests(detail, Some(&before), Some(&after));
+        let actor = call.name_for_members(row.role);
+        let event = events::of_project("project.updated", id, after, actor);
+        call.emit(&mut tx, event).await?;
         call.commit_in(tx, Group::Project(id), id, detail).await?;
     }
     shown(call, id).await
@@ -203,6 +210,14 @@ async fn change_state(
         let detail =
             json!({ "state": state.as_str(), "before": row.own_state.as_str(), "reason": reason });
         let detail = with_digests(detail, Some(&before), Some(&after));
+        let event_type = match state {
+            TenantState::Active => "project.resumed",
+            TenantState::Suspended => "project.suspended",
+            TenantState::Closed => "project.closed",
+        };
+        let actor = call.name_for_members(row.role);
+        let event = events::of_project(event_type, id, after, actor);
+        call.emit(&mut tx, event).await?;
         call.commit_in(tx, Group::Project(id), id, detail).await?;
     }
     suspensions::changed(call).await;
@@ -327,6 +342,10 @@ async fn end_if_empty(
             json!({ "state": "closed", "before": row.own_state.as_str(), "reason": reason });
         let after = stored(&mut tx, id).await?;
         let detail = with_digests(detail, Some(&before), Some(&after));
+        // its own webhooks have ended with it
+        let actor = call.name_for_members(row.role);
+        let event = events::of_project("project.closed", id, after, actor);
+        call.emit(&mut tx, event).await?;
         call.commit_in(tx, Group::Project(id), id, detail).await?;
     }
     Ok(())

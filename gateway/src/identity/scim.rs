@@ -261,6 +261,8 @@ pub(super) async fn create(
                 return Err(taken(FIELD, "is one that the group is mapped on already"));
             }
             let changes = sync(&mut tx, organisation, of_group.id).await?;
+            call.emit_memberships(&mut tx, organisation, &changes)
+                .await?;
             let detail = json!({
                 "group": of_group.display_name, "project": project.slug, "role": role.as_str(), "of": name,
                 "changed": store::changes_of(&changes),
@@ -290,6 +292,8 @@ pub(super) async fn delete(
         let row = found_mapping(&mut tx, of_group.id, id).await?;
         store::delete_mapping(&mut tx, id).await?;
         let changes = sync(&mut tx, organisation, of_group.id).await?;
+        call.emit_memberships(&mut tx, organisation, &changes)
+            .await?;
         let detail = json!({
             "group": of_group.display_name, "project": row.slug, "before": row.role.as_str(), "of": name,
             "changed": store::changes_of(&changes),

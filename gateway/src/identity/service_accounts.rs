@@ -10,7 +10,7 @@ use tonic::Code;
 use uuid::Uuid;
 
 use super::call::{Begun, Call, Of, Owned, known_id, taken, unknown};
-use super::{parse, wire};
+use super::{events, parse, wire};
 use crate::auth::short_tokens::issuer_of;
 use crate::store::{self, Disabled, NewServiceAccount, ServiceAccountRow};
 
@@ -57,6 +57,9 @@ pub(super) async fn create(
             let detail = json!({ "service_account": name, "role": role.as_str(), "of": owner });
             let made = wire::service_account(found(&mut tx, group.id(), id).await?);
             let detail = with_digests(detail, None, Some(&made));
+            let ids = (group.id(), id);
+            let event = events::of_service_account("service_account.created", ids, made, creator);
+            call.emit(&mut tx, event).await?;
             call.commit_in(tx, group, group.id(), detail).await?;
             id
         }
@@ -120,7 +123,9 @@ async fn set_disabled(
     let of = Of::Project(project);
     if let Begun::Fresh(mut tx) = call.begin(request, id).await? {
         let Owned {
-            group, name: owner, ..
+            group,
+            name: owner,
+            role: own,
         } = call.owned(&mut tx, of).await?;
         let row = found(&mut tx, group.id(), id).await?;
         let before = wire::service_account(row.clone());
@@ -147,6 +152,13 @@ async fn set_disabled(
             json!({ "service_account": row.name, "of": owner, "by_platform": by_platform });
         let after = wire::service_account(found(&mut tx, group.id(), id).await?);
         let detail = with_digests(detail, Some(&before), Some(&after));
+        let event_type = match disabled {
+            true => "service_account.disabled",
+            false => "service_account.enabled",
+        };
+        let actor = call.name_for_members(own);
+        let event = events::of_service_account(event_type, (group.id(), id), after, actor);
+        call.emit(&mut tx, event).await?;
         call.commit_in(tx, group, group.id(), detail).await?;
     }
     shown(call, of, id).await
@@ -160,7 +172,9 @@ pub(super) async fn delete(
     let of = Of::Project(&request.project_id);
     if let Begun::Fresh(mut tx) = call.begin(&request, id).await? {
         let Owned {
-            group, name: owner, ..
+            group,
+            name: owner,
+            role: own,
         } = call.owned(&mut tx, of).await?;
         let row = found(&mut tx, group.id(), id).await?;
         let detail = json!({ "service_account": row.name, "of": owner });
@@ -168,6 +182,9 @@ pub(super) async fn delete(
         etag::check(&request.etag, &before.etag)?;
         store::delete_service_account(&mut tx, id).await?;
         let detail = with_digests(detail, Some(&before), None);
+        let (ids, actor) = ((group.id(), id), call.name_for_members(own));
+        let event = events::of_service_account("service_account.deleted", ids, before, actor);
+        call.emit(&mut tx, event).await?;
         call.commit_in(tx, group, group.id(), detail).await?;
     }
     Ok(pb::DeleteServiceAccountResponse {})

@@ -5,7 +5,6 @@ use super::schema::Schemas;
 use crate::json::{Json, object};
 use crate::webhooks::events::{EVENT_TYPES, PING};
 
-const ALLOCATION: &str = "gpuaas.events.v1.AllocationEvent";
 const PINGED: &str = "gpuaas.events.v1.PingEvent";
 
 /// Builds the document.
@@ -22,7 +21,7 @@ pub fn document() -> Json {
     };
     let types = EVENT_TYPES
         .iter()
-        .map(|one| (one.name, one.meaning, ALLOCATION));
+        .map(|one| (one.name, one.meaning, one.message));
     let ping = (
         PING,
         "Somebody has asked for a delivery, to see whether it arrives.",
@@ -147,7 +146,7 @@ fn headers() -> Json {
     ])
 }
 
-const INTRODUCTION: &str = "What happens to allocations, delivered to webhooks as Standard Webhooks \
-(https://www.standardwebhooks.com). A delivery is made at least once, and repeated with growing pauses until the endpoint answers \
-2xx or it is a day old. Events of one allocation arrive in order, by `revision`; those of several may not. New fields and \
-new types may come at any time: ignore what you do not know.";
+const INTRODUCTION: &str = "What happens to allocations, organisations, projects and who may do what in them, delivered to \
+webhooks as Standard Webhooks (https://www.standardwebhooks.com). A delivery is made at least once, and repeated with growing \
+pauses until the endpoint answers 2xx or it is a day old. Events of one object arrive in order, those of an allocation by \
+`revision`; those of several objects may not. New fields and new types may come at any time: ignore what you do not know.";

@@ -11,7 +11,8 @@ use uuid::Uuid;
 use super::error::{CONTENT_TYPE, Result, ScimError};
 use crate::app::App;
 use crate::auth::sessions::Session;
-use crate::store::{self, ScimSettings, TenantState};
+use crate::identity::events::memberships;
+use crate::store::{self, MembershipChange, ScimSettings, TenantState};
 
 /// One request of a provider that may make it.
 pub(super) struct Scim<'a> {
@@ -55,6 +56,17 @@ impl Scim<'_> {
                 "The organisation is closed, for good.",
             )),
         }
+    }
+
+    /// Queues what a change made of memberships for webhooks, before the audit row.
+    pub(super) async fn emit(
+        &self,
+        conn: &mut PgConnection,
+        changes: &[MembershipChange],
+    ) -> Result<()> {
+        let ids = IdGen::new(self.app.cell);
+        memberships(conn, &ids, self.organisation, changes).await?;
+        Ok(())
     }
 
     /// The audit row of a change.

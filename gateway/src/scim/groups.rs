@@ -266,6 +266,7 @@ async fn update(
     let concerned: Vec<Uuid> = added.iter().chain(&removed).copied().collect();
     let principals = store::principals_of_users(conn, &concerned).await?;
     let changes = store::sync_scim(conn, scim.organisation, &principals).await?;
+    scim.emit(conn, &changes).await?;
     let detail = json!({
         "display_name": after.display_name, "before": before.display_name, "added": users_of(&added),
         "removed": users_of(&removed), "changed": changes_of(&changes),
@@ -285,6 +286,7 @@ async fn delete(
     let principals = store::principals_of_users(conn, &users).await?;
     store::delete_scim_group(conn, row.id).await?;
     let changes = store::sync_scim(conn, scim.organisation, &principals).await?;
+    scim.emit(conn, &changes).await?;
     let detail = json!({ "display_name": row.display_name, "removed": users_of(&users), "changed": changes_of(&changes) });
     let detail = with_digests(detail, Some(before.resource()), None);
     scim.record(conn, ("scim_group.delete", "scim_group"), row.id, detail)

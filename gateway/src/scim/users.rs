@@ -232,6 +232,7 @@ pub async fn create(scim: &Scim<'_>, body: &Value, query: &str) -> Result<Respon
     }
     name(scim, &mut tx, &person, &input).await?;
     let changes = bring(scim, &mut tx, &person, &input).await?;
+    scim.emit(&mut tx, &changes).await?;
     let detail = detail(&person, &input, &changes);
     let row = found(scim, &mut tx, &id.to_string()).await?;
     let detail = with_digests(detail, None, Some(Input::of_row(&row).resource()));
@@ -333,6 +334,7 @@ async fn update(
         return Err(taken());
     }
     let changes = bring(scim, conn, &person, input).await?;
+    scim.emit(conn, &changes).await?;
     let mut detail = detail(&person, input, &changes);
     detail["before"] = json!({ "user_name": row.user_name, "active": row.active });
     let detail = with_digests(
@@ -353,6 +355,7 @@ async fn delete(scim: &Scim<'_>, conn: &mut PgConnection, row: &ScimUserRow) -> 
     let mut changes = bring(scim, conn, &person, &input).await?;
     store::delete_scim_user(conn, row.id).await?;
     changes.extend(store::leave_organisation(conn, scim.organisation, person.id).await?);
+    scim.emit(conn, &changes).await?;
     let detail = detail(&person, &input, &changes);
     let detail = with_digests(detail, Some(Input::of_row(row).resource()), None);
     scim.record(conn, ("scim_user.delete", "scim_user"), row.id, detail)

@@ -25,6 +25,7 @@ mod suspensions;
 mod tenant;
 mod terminals;
 mod webhook_deliveries;
+mod webhook_events;
 mod webhooks;
 
 use std::time::Duration;
@@ -73,8 +74,8 @@ pub use principal::{
 };
 pub use principals::{
     Disabled, NewUser, PRINCIPALS, PrincipalFilter, PrincipalRow, get_principal, insert_user,
-    lock_other_admins, lock_principal, principal_by_identity, principal_by_name, select_principals,
-    set_disabled, set_platform_role, set_verified_email,
+    lock_other_admins, lock_principal, principal_by_identity, principal_by_name,
+    principals_by_name, select_principals, set_disabled, set_platform_role, set_verified_email,
 };
 pub use projects::{
     PROJECTS, ProjectFilter, ProjectRow, find_project, find_projects, insert_project,
@@ -109,9 +110,12 @@ pub use suspensions::{SuspensionRow, suspended_projects, suspensions_of};
 pub use tenant::TenantState;
 pub use terminals::{note_terminal, terminal_opener};
 pub use webhook_deliveries::{
-    Attempted, DELIVERIES, DeliveryLimits, DeliveryRow, Next, Outgoing, Taken, find_delivery,
-    insert_ping, list_deliveries, note_attempt, queue_deliveries, requeue_delivery,
-    rewind_webhooks, sweep_deliveries, take_deliveries, webhook_position,
+    Attempted, DELIVERIES, DeliveryLimits, DeliveryRow, Next, Taken, find_delivery, insert_ping,
+    list_deliveries, note_attempt, requeue_delivery, sweep_deliveries, take_deliveries,
+};
+pub use webhook_events::{
+    Audience, NewDelivery, Outgoing, Source, Takers, insert_deliveries, queue_deliveries,
+    rewind_webhooks, takers, webhook_position,
 };
 pub use webhooks::{
     NewWebhook, WEBHOOKS, WebhookRow, count_webhooks, delete_webhook, disable_webhook,

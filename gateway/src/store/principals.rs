@@ -1,4 +1,6 @@
 //! Principals as administrators see them, and their changes.
+use std::collections::HashMap;
+
 use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use jiff_sqlx::Timestamp;
 use sqlx::postgres::PgRow;
@@ -204,6 +206,26 @@ pub async fn select_principals(
     .bind(filter.platform_role.map(platform_role_name))
     .bind(filter.disabled);
     selection.page(conn, statement, wanted).await
+}
+
+/// Ids and kinds of those of these principals that there are, by name.
+///
+/// # Errors
+/// Database errors.
+pub async fn principals_by_name(
+    conn: &mut PgConnection,
+    names: &[&str],
+) -> sqlx::Result<HashMap<String, (Uuid, PrincipalKind)>> {
+    let rows = sqlx::query("SELECT id, name, kind FROM principals WHERE name = ANY ($1)")
+        .bind(names)
+        .fetch_all(conn)
+        .await?;
+    rows.iter()
+        .map(|row| {
+            let kind = decode(row, "kind", PrincipalKind::parse)?;
+            Ok((row.try_get("name")?, (row.try_get("id")?, kind)))
+        })
+        .collect()
 }
 
 /// Locks the administrators until the end of the transaction, and answers whether there is one besides this principal that is

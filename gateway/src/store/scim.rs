@@ -341,7 +341,7 @@ pub async fn sync_scim(
     rows.iter().map(read_change).collect()
 }
 
-/// The same for one principal in the organisation of a project.
+/// The same for one principal in the organisation of a project, which is answered, too.
 ///
 /// # Errors
 /// Database errors.
@@ -349,13 +349,14 @@ pub async fn sync_member(
     conn: &mut PgConnection,
     project: Uuid,
     principal: Uuid,
-) -> sqlx::Result<Vec<MembershipChange>> {
+) -> sqlx::Result<(Uuid, Vec<MembershipChange>)> {
     let organisation: Uuid =
         sqlx::query_scalar("SELECT organisation_id FROM projects WHERE id = $1")
             .bind(project)
             .fetch_one(&mut *conn)
             .await?;
-    sync_scim(conn, organisation, &[principal]).await
+    let changes = sync_scim(conn, organisation, &[principal]).await?;
+    Ok((organisation, changes))
 }
 
 /// Ends all memberships of a principal in an organisation and its projects, whoever gave them.

@@ -1,5 +1,4 @@
 //! What is delivered to webhooks, and which gateway has it in hand.
-use gpuaas_common::id::IdGen;
 use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use jiff_sqlx::Timestamp;
 use sqlx::postgres::PgRow;
@@ -66,110 +65,6 @@ fn read(row: &PgRow) -> sqlx::Result<DeliveryRow> {
         next_attempt_time: row.try_get("next_attempt_time")?,
         deliver_time: row.try_get("deliver_time")?,
     })
-}
-
-/// An event of the ledger's log, as it is delivered.
-#[derive(Clone, Debug)]
-pub struct Outgoing {
-    /// In the log.
-    pub position: i64,
-    /// For example "allocation.active".
-    pub event_type: String,
-    /// The allocation.
-    pub object: Uuid,
-    /// Its project.
-    pub project: Uuid,
-    /// Ledger time.
-    pub at: Timestamp,
-    /// The body.
-    pub body: String,
-}
-
-/// How far the log is read.
-///
-/// # Errors
-/// Database errors.
-pub async fn webhook_position(pool: &PgPool) -> sqlx::Result<i64> {
-    sqlx::query_scalar("SELECT position FROM webhook_head")
-        .fetch_one(pool)
-        .await
-}
-
-/// Queues events for the webhooks that take them and moves on to `to`, unless another gateway has moved on from `from`
-/// already. Returns how many deliveries were made.
-///
-/// # Errors
-/// Database errors.
-pub async fn queue_deliveries(
-    pool: &PgPool,
-    ids: &IdGen,
-    (from, to): (i64, i64),
-    events: &[Outgoing],
-) -> sqlx::Result<u64> {
-    let mut tx = pool.begin().await?;
-    let moved = sqlx::query("UPDATE webhook_head SET position = $2 WHERE position = $1")
-        .bind(from)
-        .bind(to)
-        .execute(&mut *tx)
-        .await?;
-    if moved.rows_affected() == 0 {
-        return Ok(0);
-    }
-    let mut made = 0;
-    for event in events {
-        let takers: Vec<Uuid> = sqlx::query_scalar(
-            "SELECT w.id FROM projects p
-               JOIN webhooks w ON w.project_id = p.id OR w.organisation_id = p.organisation_id
-              WHERE p.id = $1 AND w.state = 'enabled' AND w.enable_time <= $2
-                AND (w.event_types = '{}' OR $3 = ANY (w.event_types))",
-        )
-        .bind(event.project)
-        .bind(event.at)
-        .bind(&event.event_type)
-        .fetch_all(&mut *tx)
-        .await?;
-        if takers.is_empty() {
-            continue;
-        }
-        let new: Vec<Uuid> = takers.iter().map(|_| ids.next()).collect();
-        let done = sqlx::query(
-            "INSERT INTO webhook_deliveries (id, webhook_id, event_type, object_id, position, body)
-             SELECT n.id, n.webhook, $3, $4, $5, $6 FROM unnest($1::uuid[], $2::uuid[]) AS n (id, webhook)
-             ON CONFLICT DO NOTHING",
-        )
-        .bind(new)
-        .bind(takers)
-        .bind(&event.event_type)
-        .bind(event.object)
-        .bind(event.position)
-        .bind(&event.body)
-        .execute(&mut *tx)
-        .await?;
-        made += done.rows_affected();
-    }
-    tx.commit().await?;
-    Ok(made)
-}
-
-/// Moves back to the end of a log that is shorter than what was read of it: one that was restored.
-///
-/// # Errors
-/// Database errors.
-pub async fn rewind_webhooks(pool: &PgPool, from: i64, head: i64) -> sqlx::Result<()> {
-    let mut tx = pool.begin().await?;
-    let moved = sqlx::query("UPDATE webhook_head SET position = $2 WHERE position = $1")
-        .bind(from)
-        .bind(head)
-        .execute(&mut *tx)
-        .await?;
-    if moved.rows_affected() > 0 {
-        // other events will have these positions
-        sqlx::query("UPDATE webhook_deliveries SET position = NULL WHERE position > $1")
-            .bind(head)
-            .execute(&mut *tx)
-            .await?;
-    }
-    tx.commit().await
 }
 
 /// Queues one delivery that is no event of the log.

@@ -1,9 +1,10 @@
-//! Webhooks: what happens to allocations, delivered to HTTPS endpoints of their owners.
+//! Webhooks: what happens to allocations, projects and who may do what in them, delivered to HTTPS endpoints of their owners.
 //!
-//! Gateways read the ledger's log and queue a delivery for each webhook that takes an event ([`collect`]); whichever gateway is
-//! free takes what is due, signs it and sends it ([`deliver`]). All state is in Postgres: the position in the log moves in the
-//! transaction that queues, and a delivery is taken for a time, so that a gateway that is killed loses nothing and of two
-//! gateways one does the work. A delivery is made at least once; of one allocation one at a time, in order.
+//! Gateways read the logs of the ledger and of billing and queue a delivery for each webhook that takes an event ([`collect`]);
+//! what they change themselves they queue with the change ([`crate::identity`]). Whichever gateway is free takes what is due, signs
+//! it and sends it ([`deliver`]). All state is in Postgres: the position in a log moves in the transaction that queues, and a
+//! delivery is taken for a time, so that a gateway that is killed loses nothing and of two gateways one does the work. A delivery is
+//! made at least once; of one object one at a time, in order.
 //!
 //! Endpoints are other people's: only public addresses are called ([`address`]), redirects are not followed, an answer's body is
 //! not read. Secrets are sealed in the database ([`secret`]), and in no log or error.
@@ -19,7 +20,7 @@ mod work;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpuaas_common::{CancellationToken, Context, db};
+use gpuaas_common::{CancellationToken, Context, Result, db};
 
 pub use self::settings::WebhookSettings;
 pub use self::work::Webhooks;
@@ -53,16 +54,17 @@ pub async fn run(
         webhooks,
     });
     let collecting = async {
-        let mut trouble = false;
+        let mut log = Log::new("ledger");
         loop {
-            let outcome = collect::catch_up(&work).await;
-            match (&outcome, trouble) {
-                (Err(error), false) => tracing::warn!("wait for the ledger: {}", error.chain()),
-                (Ok(()), true) => tracing::info!("queue events for webhooks again"),
-                _ => {}
-            }
-            trouble = outcome.is_err();
+            log.note(&collect::catch_up(&work).await);
             waiter.wait(poll).await;
+        }
+    };
+    let collecting_usage = async {
+        let mut log = Log::new("billing");
+        loop {
+            log.note(&collect::catch_up_with_usage(&work).await);
+            tokio::time::sleep(poll).await;
         }
     };
     let sweeping = async {
@@ -79,8 +81,32 @@ pub async fn run(
     tokio::select! {
         () = shutdown.cancelled() => {}
         () = collecting => {}
+        () = collecting_usage => {}
         () = sweeping => {}
         () = deliver::run(work.clone(), poll) => {}
     }
     Ok(())
+}
+
+/// A log that is read, and whether that went well, so that it is said when trouble begins and when it ends.
+struct Log {
+    of: &'static str,
+    trouble: bool,
+}
+
+impl Log {
+    fn new(of: &'static str) -> Self {
+        Self { of, trouble: false }
+    }
+
+    fn note(&mut self, outcome: &Result<()>) {
+        match (outcome, self.trouble) {
+            (Err(error), false) => {
+                tracing::warn!(of = self.of, "wait for events: {}", error.chain())
+            }
+            (Ok(()), true) => tracing::info!(of = self.of, "queue events for webhooks again"),
+            _ => {}
+        }
+        self.trouble = outcome.is_err();
+    }
 }

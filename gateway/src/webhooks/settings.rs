@@ -24,7 +24,7 @@ pub struct WebhookSettings {
     pub keep_days: u32,
     /// Attempts that one gateway makes at once; at most half of them to endpoints that fail.
     pub max_concurrent: usize,
-    /// Seconds between two polls for due deliveries, and of the ledger's log when no wake-up comes.
+    /// Seconds between two polls for due deliveries and of billing's log, and of the ledger's log when no wake-up comes.
     pub poll_seconds: f64,
 }
 

@@ -16,6 +16,7 @@ use gpuaas_gateway::Config;
 use gpuaas_gateway::auth::dev_issuer::{DevIssuer, DevIssuerSettings};
 use gpuaas_gateway::store::{NewPrincipal, Seeded, seed};
 use gpuaas_proto::gpuaas::allocation::v1::allocation_service_server::AllocationServiceServer;
+use gpuaas_proto::gpuaas::internal::billing::v1::usage_event_service_server::UsageEventServiceServer;
 use gpuaas_proto::gpuaas::internal::events::v1::event_service_server::EventServiceServer;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::suspension_service_server::SuspensionServiceServer;
 use gpuaas_proto::gpuaas::internal::terminal::v1::terminal_relay_service_server::TerminalRelayServiceServer;
@@ -36,6 +37,7 @@ use crate::stand_in::StandIn;
 use crate::tenancy::suspensions::Suspensions;
 use crate::terminals::{Relay, Tickets};
 use crate::upstream::{Allocations, Log, Record};
+use crate::webhooks::usage::UsageLog;
 
 pub const CELL: u16 = 1;
 pub const ISSUER: &str = "https://dev.test";
@@ -59,6 +61,8 @@ pub struct World {
     pub service: Service,
     /// The ledger's log, as the service behind the gateway has it.
     pub log: Log,
+    /// Billing's log of usage.
+    pub usage_log: UsageLog,
     gateway: (Settings, Config),
 }
 
@@ -193,7 +197,9 @@ impl World {
             ..database(&db)
         });
         let context = Context::new("billing", billing).expect("context");
-        running.spawn(Server::new(&context).run(shutdown.clone()));
+        let usage_log = UsageLog::default();
+        let billing = Server::new(&context).add(UsageEventServiceServer::new(usage_log.clone()));
+        running.spawn(billing.run(shutdown.clone()));
 
         let port = ports::free().expect("port");
         let mut gateway = settings(&ca.service("gateway", &[]).expect("identity"), &ca, port);
@@ -252,6 +258,7 @@ impl World {
             running,
             service,
             log,
+            usage_log,
             gateway: own,
         };
         world.until_ready().await;

@@ -1,7 +1,7 @@
 //! Billing: immutable prices, usage intervals, exact money.
 //!
-//! It owns schema `billing`. The gateway calls it for users (`UsageService`) and administrators
-//! (`PriceAdminService`); it reads the ledger's event log from the allocation service and pushes prices to the
+//! It owns schema `billing`. The gateway calls it for users (`UsageService`), administrators
+//! (`PriceAdminService`) and webhooks (`UsageEventService`); it reads the ledger's event log from the allocation service and pushes prices to the
 //! scheduler. It keeps the promise of no billing gap and no overlap (P3): intervals are opened and closed by
 //! ledger events only, each exactly once, in order; the database refuses an overlap; a reconciler compares the
 //! union of the intervals with the billable history again and again. Billing is sourced from allocations (C-14,
@@ -19,6 +19,7 @@ use gpuaas_common::server::Server;
 use gpuaas_common::{CancellationToken, Context, db};
 use gpuaas_proto::gpuaas::billing::v1::price_admin_service_server::PriceAdminServiceServer;
 use gpuaas_proto::gpuaas::billing::v1::usage_service_server::UsageServiceServer;
+use gpuaas_proto::gpuaas::internal::billing::v1::usage_event_service_server::UsageEventServiceServer;
 
 pub use config::{Config, HostLost};
 
@@ -89,6 +90,7 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
     let serve = async {
         let outcome = Server::new(&ctx)
             .add(UsageServiceServer::new(api.clone()))
+            .add(UsageEventServiceServer::new(api.clone()))
             .add(PriceAdminServiceServer::new(api))
             .run(shutdown.clone())
             .await;

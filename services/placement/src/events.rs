@@ -23,7 +23,7 @@ pub struct Event {
     pub revision: i64,
     /// Ledger time of the change.
     pub at: Timestamp,
-    /// Project, for events of allocations.
+    /// Project, for events of allocations and quotas.
     pub project_id: Option<Uuid>,
     /// What it is about; an object.
     pub data: Value,

@@ -15,13 +15,13 @@ pub const TOPIC: &str = "outbox";
 pub struct NewEvent<'a> {
     /// For example "allocation.active".
     pub kind: &'a str,
-    /// Allocation or slot.
+    /// Allocation or slot; of a quota its project.
     pub aggregate_id: Uuid,
     /// The aggregate's revision after the change.
     pub revision: i64,
     /// Ledger time of the change.
     pub at: Timestamp,
-    /// Project, for events of allocations.
+    /// Project, for events of allocations and quotas.
     pub project_id: Option<Uuid>,
     /// What it is about; an object.
     pub data: Value,

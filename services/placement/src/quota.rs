@@ -2,7 +2,9 @@
 //! service's default.
 use std::collections::{BTreeSet, HashMap};
 
+use jiff_sqlx::Timestamp;
 use serde::Deserialize;
+use serde_json::json;
 use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
@@ -12,7 +14,11 @@ pub(crate) use crate::error::{ALLOCATIONS, GPUS};
 use crate::decision::GpuCount;
 use crate::error::Exceeded;
 use crate::model::{Policy, SlotClass};
+use crate::outbox::{self, NewEvent};
 use crate::{Error, Result};
+
+/// GPUs of all SKUs together that a project may reserve by itself.
+const RESERVED_GPUS: &str = "reserved_gpus";
 
 /// The limits on one SKU's launches and what counts against them: allocations that have not ended and are not queued for
 /// capacity.
@@ -72,6 +78,67 @@ pub struct SkuQuota {
     pub max_gpus: i64,
     /// GPUs that count against it.
     pub used_gpus: i64,
+}
+
+/// What a limit is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limited<'a> {
+    /// GPUs of a SKU, by its code.
+    Gpus(&'a str),
+    /// Allocations, of all SKUs together.
+    Allocations,
+    /// GPUs that the project reserves by itself.
+    ReservedGpus,
+}
+
+/// A limit that is changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LimitChange<'a> {
+    /// Whose.
+    pub project_id: Uuid,
+    /// Of what.
+    pub of: Limited<'a>,
+    /// What it was.
+    pub before: i64,
+    /// What it is from now on.
+    pub after: i64,
+}
+
+/// Writes the event of a limit that is changed, unless it stays what it is. Call it under [`lock_limits`], before the change: it
+/// takes the first of all locks. Notify [`outbox::TOPIC`] afterwards.
+///
+/// # Errors
+/// Those of the database.
+pub async fn emit(conn: &mut PgConnection, change: LimitChange<'_>) -> Result<()> {
+    if change.before == change.after {
+        return Ok(());
+    }
+    let (revision, at): (i64, Timestamp) = sqlx::query_as(
+        "INSERT INTO project_quotas (project_id, revision) VALUES ($1, 1)
+         ON CONFLICT (project_id) DO UPDATE SET revision = project_quotas.revision + 1,
+                updated_at = greatest(clock_timestamp(), project_quotas.updated_at)
+         RETURNING revision, updated_at",
+    )
+    .bind(change.project_id)
+    .fetch_one(&mut *conn)
+    .await?;
+    let (quota, sku) = match change.of {
+        Limited::Gpus(sku) => (GPUS, sku),
+        Limited::Allocations => (ALLOCATIONS, ""),
+        Limited::ReservedGpus => (RESERVED_GPUS, ""),
+    };
+    let event = NewEvent {
+        kind: "quota.updated",
+        aggregate_id: change.project_id,
+        revision,
+        at,
+        project_id: Some(change.project_id),
+        data: json!({
+            "quota": quota, "sku": sku, "limit": change.after, "previous_limit": change.before,
+        }),
+        traceparent: "",
+    };
+    outbox::append(conn, event).await
 }
 
 /// Lets changes of one project's limits come one after the other, so that each knows what was there before it.

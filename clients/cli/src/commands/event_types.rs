@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::suggest;
 
 /// Those that are known here, for completion, help and suggestions, and all of them.
-const KNOWN: [&str; 23] = [
+const KNOWN: [&str; 50] = [
     "*",
     "allocation.requested",
     "allocation.reserved",
@@ -30,6 +30,33 @@ const KNOWN: [&str; 23] = [
     "allocation.device_drift_ended",
     "allocation.stopped_by_operator",
     "allocation.released_by_operator",
+    "quota.updated",
+    "usage.closed",
+    "usage.credited",
+    "organisation.updated",
+    "organisation.suspended",
+    "organisation.resumed",
+    "project.created",
+    "project.updated",
+    "project.suspended",
+    "project.resumed",
+    "project.closed",
+    "project_member.added",
+    "project_member.updated",
+    "project_member.removed",
+    "organisation_member.added",
+    "organisation_member.updated",
+    "organisation_member.removed",
+    "invitation.created",
+    "invitation.accepted",
+    "invitation.revoked",
+    "service_account.created",
+    "service_account.disabled",
+    "service_account.enabled",
+    "service_account.deleted",
+    "api_key.created",
+    "api_key.rotated",
+    "api_key.disabled",
 ];
 /// The field of requests, up to the index.
 const FIELD: &str = "event_types[";

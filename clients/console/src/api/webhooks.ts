@@ -35,10 +35,10 @@ export interface AsyncApi {
 
 /** All types but the ping, which comes only when it is asked for. */
 export function eventTypes({ components: { messages } }: AsyncApi): EventType[] {
-  return Object.values(messages).filter(({ name }) => name.startsWith("allocation.")).map(({ name, summary }) => ({ name, summary }));
+  return Object.values(messages).filter(({ name }) => name !== "webhook.ping").map(({ name, summary }) => ({ name, summary }));
 }
 
-/** Those of a project, or those of an organisation, which get the events of all of its projects. */
+/** Those of a project, or those of an organisation, which get its own events and those of all of its projects. */
 export function useWebhooks({ kind, id }: Tenant, search = "") {
   const filter = textFilter(["url", "description"], search);
   return usePages(["webhooks", kind, id, filter], (page_token) => {

@@ -1,5 +1,6 @@
 //! SCIM 2.0: people and groups that an organisation's identity provider keeps, over HTTP as a provider would.
 mod addresses;
+mod events;
 mod groups;
 mod keys;
 mod names;

@@ -7,7 +7,9 @@ mod gateways;
 mod organisations;
 mod receiver;
 mod secrets;
+mod tenancy;
 mod turns;
+pub mod usage;
 
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 use gpuaas_common::id::IdGen;
 use gpuaas_dev::postgres::TestDb;
 use gpuaas_gateway::store::{
-    self, Attempted, DeliveryLimits, Group, NewWebhook, Next, Outgoing, Taken, seed,
+    self, Attempted, DeliveryLimits, Group, NewWebhook, Next, Outgoing, Source, Taken, seed,
 };
 use jiff::Timestamp;
 use jiff_sqlx::ToSqlx as _;
@@ -54,14 +54,14 @@ impl Queue {
 
     async fn event(&mut self, project: Uuid, object: Uuid) {
         let event = Outgoing {
-            position: self.position + 1,
+            position: Some(self.position + 1),
             event_type: "allocation.active".to_owned(),
             object,
             project,
             at: Timestamp::now().to_sqlx(),
             body: "{}".to_owned(),
         };
-        let moved = (self.position, self.position + 1);
+        let moved = (Source::Ledger, self.position, self.position + 1);
         let made = store::queue_deliveries(&self.pool, &self.ids, moved, &[event]).await;
         assert!(made.expect("queued") > 0);
         self.position += 1;

@@ -1,6 +1,7 @@
 //! One thin method per RPC: parse, scope, call the store, map.
 mod prices;
 mod usage;
+mod usage_events;
 
 use gpuaas_common::client::GrpcChannel;
 use gpuaas_common::id::IdGen;

@@ -62,7 +62,7 @@ impl UsageService for Api {
     }
 }
 
-fn interval(row: &Interval) -> Result<UsageInterval, Error> {
+pub(super) fn interval(row: &Interval) -> Result<UsageInterval, Error> {
     let price = row.price();
     let charged = row.microseconds - row.credited_microseconds;
     let amount = line_amount(row.gpu_count, charged, price.nanos)

@@ -3,3 +3,4 @@ pub mod credits;
 pub mod position;
 pub mod prices;
 pub mod usage;
+pub mod usage_events;

@@ -30,7 +30,7 @@ fn stating(mut event: Event, field: &str, at: Timestamp) -> Event {
 }
 
 /// Active at 10 s, its host lost at 20 s (noted at 55 s) and found at 60 s, lost again at 90 s, released at 100 s.
-fn lifecycle(world: &World, allocation: Uuid, project: Uuid) -> Vec<Event> {
+pub fn lifecycle(world: &World, allocation: Uuid, project: Uuid) -> Vec<Event> {
     let one = |n, kind: &str, second: i64| event(n, kind, allocation, project, at(second * SECOND));
     vec![
         world.active(1, allocation, project, at(10 * SECOND)),

@@ -6,3 +6,4 @@ mod host_lost;
 mod prices;
 mod schema;
 mod usage;
+mod usage_events;

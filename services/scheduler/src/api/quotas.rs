@@ -3,7 +3,8 @@
 use gpuaas_common::idempotency::{self, Lookup, Scope};
 use gpuaas_common::identity::Caller;
 use gpuaas_common::{Error, Result, audit, etag, id};
-use gpuaas_placement::{outbox, quota, reservations};
+use gpuaas_placement::quota::{self, LimitChange, Limited};
+use gpuaas_placement::{outbox, reservations};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::scheduler::v1 as pb;
 use gpuaas_proto::gpuaas::scheduler::v1::quota_service_server::QuotaService;
@@ -31,6 +32,10 @@ struct Change<'a> {
     method: &'static str,
     request_hash: Vec<u8>,
     project_id: Uuid,
+    /// What it is of.
+    of: Limited<'a>,
+    /// What it is to be.
+    limit: i32,
     /// What the audit names.
     resource_id: &'a str,
     detail: serde_json::Value,
@@ -84,6 +89,8 @@ impl Api {
             method: "PutProjectQuota",
             request_hash,
             project_id,
+            of: Limited::Gpus(&sku),
+            limit: max_gpus,
             resource_id: &format!("{project_id}/{sku}"),
             detail: json!({ "max_gpus": max_gpus }),
             etag: &request.etag,
@@ -111,6 +118,8 @@ impl Api {
             method: "PutProjectAllocationLimit",
             request_hash: idempotency::hash(request),
             project_id,
+            of: Limited::Allocations,
+            limit: max_allocations,
             resource_id: &project_id.to_string(),
             detail: json!({ "max_allocations": max_allocations }),
             etag: &request.etag,
@@ -151,6 +160,13 @@ impl Api {
         quota::lock_limits(&mut tx, change.project_id).await?;
         let before = self.quotas(&mut tx, change.project_id).await?;
         etag::check(change.etag, &before.etag)?;
+        let event = LimitChange {
+            project_id: change.project_id,
+            of: change.of,
+            before: i64::from(limit_of(&before, change.of)),
+            after: i64::from(change.limit),
+        };
+        quota::emit(&mut tx, event).await?;
         put(&mut tx).await?;
         let after = self.quotas(&mut tx, change.project_id).await?;
         let (before, after) = (limits(before), limits(after));
@@ -170,6 +186,19 @@ impl Api {
         // queued requests may be served now
         self.wake.notify(outbox::TOPIC).await;
         Ok(())
+    }
+}
+
+/// A limit as it is, be it the default.
+fn limit_of(quotas: &pb::ProjectQuotas, of: Limited<'_>) -> u32 {
+    match of {
+        Limited::Gpus(sku) => {
+            let mut all = quotas.quotas.iter();
+            let own = all.find(|quota| quota.sku == sku);
+            own.map_or(quotas.default_max_gpus, |quota| quota.max_gpus)
+        }
+        Limited::Allocations => quotas.max_allocations,
+        Limited::ReservedGpus => quotas.max_reserved_gpus,
     }
 }
 

@@ -7,10 +7,11 @@ use gpuaas_common::time::from_proto_time;
 use gpuaas_common::{Error, Result, audit, etag, id, page};
 use gpuaas_placement::decision::GpuCount;
 use gpuaas_placement::model::Scope;
+use gpuaas_placement::quota::{self, LimitChange, Limited};
 use gpuaas_placement::reservations::{
     self, Cancellation, CapacityReservation, Query, RESERVATIONS, ReservationSpec, message,
 };
-use gpuaas_placement::{catalog, outbox, quota};
+use gpuaas_placement::{catalog, outbox};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::scheduler::v1 as pb;
 use gpuaas_proto::gpuaas::scheduler::v1::capacity_reservation_admin_service_server::CapacityReservationAdminService;
@@ -356,8 +357,15 @@ impl Api {
         let limit = if let Lookup::Fresh = taken {
             quota::lock_limits(&mut tx, project_id).await?;
             let before = reservations::limit(&mut tx, project_id).await?;
+            let event = LimitChange {
+                project_id,
+                of: Limited::ReservedGpus,
+                before: before.max_gpus,
+                after: i64::from(max_gpus),
+            };
             let before = limited(project_id, before);
             etag::check(&request.etag, &before.etag)?;
+            quota::emit(&mut tx, event).await?;
             let limit = reservations::put_limit(&mut tx, project_id, max_gpus).await?;
             let after = limited(project_id, limit);
             let detail = json!({ "max_gpus": max_gpus });
@@ -373,6 +381,7 @@ impl Api {
             audit::record(&mut tx, entry).await?;
             tx.commit().await?;
             tracing::info!(%project_id, max_gpus, "put reservation limit");
+            self.wake.notify(outbox::TOPIC).await;
             limit
         } else {
             reservations::limit(&mut tx, project_id).await?

@@ -207,6 +207,61 @@ async fn a_priority_and_a_reservation_limit_that_changed_meanwhile_are_not_put()
     assert_eq!((&again, again.max_gpus), (&four, 4));
 }
 
+/// The events of limits: revision and data, in their order.
+async fn told(world: &World) -> Vec<(i64, serde_json::Value)> {
+    sqlx::query_as(
+        "SELECT revision, data::jsonb FROM placement.outbox
+          WHERE type = 'quota.updated' AND aggregate_id = $1 AND project_id = $1 ORDER BY seq",
+    )
+    .bind(OURS)
+    .fetch_all(&world.db.owner_pool().await)
+    .await
+    .expect("events")
+}
+
+#[tokio::test]
+async fn a_limit_that_changes_is_an_event_and_one_that_stays_is_none() {
+    let (world, ..) = World::with_slots(1).await;
+    let api = &world.api;
+    ok(put(&world, 256, Some("q1")).await);
+    assert!(told(&world).await.is_empty(), "it is the default");
+    // repeated, it is changed once
+    for _ in 0..2 {
+        ok(put(&world, 5, Some("q2")).await);
+    }
+    let of_sku = |sku: &str| pb::PutProjectQuotaRequest {
+        project_id: OURS.to_string(),
+        sku: sku.to_owned(),
+        max_gpus: 3,
+        ..pb::PutProjectQuotaRequest::default()
+    };
+    let unknown = api.put_project_quota(by(of_sku("no-such-sku"), Some("q3")));
+    assert_eq!(refused(unknown.await).reason(), ErrorReason::SkuUnknown);
+    ok(api.put_project_quota(by(of_sku(LAB), Some("q4"))).await);
+    let limit = pb::PutProjectReservationLimitRequest {
+        project_id: OURS.to_string(),
+        max_gpus: 2,
+        ..pb::PutProjectReservationLimitRequest::default()
+    };
+    ok(api
+        .put_project_reservation_limit(by(limit, Some("q5")))
+        .await);
+    let data = |quota: &str, sku: &str, limit: i64, before: i64| serde_json::json!({ "quota": quota, "sku": sku, "limit": limit, "previous_limit": before });
+    assert_eq!(
+        told(&world).await,
+        [
+            (1, data("allocations", "", 5, 256)),
+            (2, data("gpus", LAB, 3, 64)),
+            (3, data("reserved_gpus", "", 2, 0)),
+        ]
+    );
+    // a launch that a quota refuses changes none
+    ok(put(&world, 0, Some("q6")).await);
+    let refusal = refused(api.reserve(Request::new(reservation("a"))).await);
+    assert_eq!(refusal.reason(), ErrorReason::Quota);
+    assert_eq!(told(&world).await.len(), 4);
+}
+
 #[tokio::test]
 async fn operators_and_members_read_what_a_project_may_hold() {
     let (world, ..) = World::with_slots(2).await;

@@ -19,7 +19,9 @@ it("a delivery says what the endpoint said", () => {
   expect([deliveryTone({ state: "failed" }), deliveryTone({})]).toEqual(["bad", "idle"]);
 });
 
-it("event types are those of allocations, with their meaning", () => {
-  const messages = { "allocation.active": { name: "allocation.active", summary: "It is ready." }, "webhook.ping": { name: "webhook.ping", summary: "Somebody asks." } };
-  expect(eventTypes({ components: { messages } })).toEqual([{ name: "allocation.active", summary: "It is ready." }]);
+it("event types are all that a webhook can name, with their meaning", () => {
+  const active = { name: "allocation.active", summary: "It is ready." };
+  const added = { name: "project_member.added", summary: "Somebody is a member of the project." };
+  const messages = { "allocation.active": active, "project_member.added": added, "webhook.ping": { name: "webhook.ping", summary: "Somebody asks." } };
+  expect(eventTypes({ components: { messages } })).toEqual([active, added]);
 });

@@ -170,7 +170,7 @@ export function Webhooks({ tenant, manages }: { tenant: Tenant; manages: boolean
             </Empty>
           ) : webhooks.length === 0 ? (
             <Empty icon={<Mark size={28} />} title="No webhooks" action={adds && <NewWebhook tenant={tenant} made={setMade} />}>
-              An endpoint of yours receives signed events of allocations{tenant.kind === "organisation" && " of all projects"} as they happen. {refused ? "" : manages ? "Add its URL." : "Owners add it."}
+              An endpoint of yours receives signed events of {tenant.kind === "organisation" ? "the organisation and all of its projects" : "the project"} as they happen. {refused ? "" : manages ? "Add its URL." : "Owners add it."}
             </Empty>
           ) : (
             <>
