@@ -4,7 +4,7 @@ mod bad_requests;
 mod certificate;
 mod full_disk;
 mod loop_disk;
-mod partition_repair;
+mod partition_deactivation;
 mod partitions;
 mod prepare;
 mod recorded;
