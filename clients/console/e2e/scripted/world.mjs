@@ -291,7 +291,7 @@ export const answers = {
   "GET /api/v1/quotas": quotas,
   "GET /api/v1/project-network": network,
   "PUT /api/v1/project-network": (body) => Object.assign(network, body),
-  "GET /api/v1/health-events": (_, { searchParams }) => ({ events: filtered(searchParams, ["allocation_id", "health", "repair", "start_time", "end_time"], healthEvents.filter((one) => [null, one.allocation_id].includes(searchParams.get("allocation_id")))) }),
+  "GET /api/v1/health-events": (_, { searchParams }) => ({ events: filtered(searchParams, ["allocation_id", "health", "break_fix", "start_time", "end_time"], healthEvents.filter((one) => [null, one.allocation_id].includes(searchParams.get("allocation_id")))) }),
   "GET /api/v1/skus": { skus },
   "GET /api/v1/regions": { regions },
   "GET /api/v1/images": { images: images.slice(0, 1) },
