@@ -3,7 +3,7 @@ use gpuaas_agent::gpu_fabric::reconcile;
 use gpuaas_agent::gpu_fabric::steps::deactivate_unowned;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
-use crate::partitions::World;
+use super::World;
 use crate::world::allocation;
 
 impl World {
