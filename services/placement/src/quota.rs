@@ -2,6 +2,7 @@
 //! service's default.
 use std::collections::{BTreeSet, HashMap};
 
+use gpuaas_placement_decision::GpuCount;
 use serde::Deserialize;
 use sqlx::PgConnection;
 use sqlx::types::Json;
@@ -9,10 +10,8 @@ use uuid::Uuid;
 
 pub(crate) use crate::error::{ALLOCATIONS, GPUS};
 
-use crate::decision::GpuCount;
-use crate::error::Exceeded;
+use crate::error::{Error, Exceeded, Result};
 use crate::model::{Policy, SlotClass};
-use crate::{Error, Result};
 
 /// The limits on one SKU's launches and what counts against them: allocations that have not ended and are not queued for
 /// capacity.
