@@ -1,4 +1,4 @@
-//! The one error of the host: a closed reason, who may repair it, and a message for operators.
+//! The one error of the host: a closed reason, who may correct it, and a message for operators.
 use gpuaas_proto::gpuaas::agent::v1::FailureClass;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
@@ -10,7 +10,7 @@ use crate::ids::ParseError;
 pub struct HostError {
     /// Closed reason.
     pub reason: ErrorReason,
-    /// Who may repair it.
+    /// Who may correct it.
     pub class: FailureClass,
     /// For operators.
     pub message: String,

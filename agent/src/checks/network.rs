@@ -163,7 +163,7 @@ pub const API_TOPOLOGY: Check = Check {
     id: "api_topology",
     proves: "The platform has a completed discovery of this node, without a blocker.",
     observed: "The discovery in the API, as an administrator sees it. A warning without token and node id (I-19).",
-    remedy: "repair what the blockers name, then run discovery again: gpuaas admin node discover ID",
+    remedy: "correct what the blockers name, then run discovery again: gpuaas admin node discover ID",
     steps: &["`gpuaas admin node discover ID`, and read its blockers."],
     severity: Severities::EVERYWHERE,
     scope: Scope::Host,

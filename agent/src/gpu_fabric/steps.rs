@@ -114,8 +114,8 @@ pub async fn deactivate(
     .await
 }
 
-/// Deactivates a partition that is active and that the journal has for nobody: an operator's repair (D-82). One that is not active
-/// is good. Returns whether it was active.
+/// Deactivates a partition that is active and that the journal has for nobody: an operator's correction (D-82). One that is not
+/// active is good. Returns whether it was active.
 ///
 /// # Errors
 /// `LEASE_HELD` while the journal has a partition with one of its GPUs for an allocation, `OPERATION_CONFLICT` while a VM runs

@@ -2,6 +2,7 @@
 pub mod blocking;
 pub mod clock;
 pub mod exec;
+pub mod ip;
 pub mod output;
 pub mod processes;
 pub mod recorder;

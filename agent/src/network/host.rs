@@ -33,14 +33,14 @@ pub struct NetworkRules {
     /// A recorded host, or one whose network the site makes, has no rules of ours.
     active: bool,
     one_at_a_time: tokio::sync::Mutex<()>,
-    repairs: Mutex<Repairs>,
+    alterations: Mutex<Alterations>,
     /// What differs before the first time is what a start of the host left, and nobody's doing.
     has_put: AtomicBool,
 }
 
 /// What another hand changed since the agent started.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Repairs {
+pub struct Alterations {
     /// How often rules were put back.
     pub count: u64,
     /// What was not as it must be, at last.
@@ -98,7 +98,7 @@ impl NetworkRules {
             folder: settings.state_dir.join("wire"),
             active: is_live && settings.network.mode == PRIVATE_NAT,
             one_at_a_time: tokio::sync::Mutex::new(()),
-            repairs: Mutex::default(),
+            alterations: Mutex::default(),
             has_put: AtomicBool::new(false),
         }
     }
@@ -109,8 +109,8 @@ impl NetworkRules {
     }
 
     /// What another hand changed.
-    pub fn repairs(&self) -> Repairs {
-        self.repairs
+    pub fn alterations(&self) -> Alterations {
+        self.alterations
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
@@ -147,9 +147,12 @@ impl NetworkRules {
             .map(Difference::what)
             .collect();
         if !altered.is_empty() {
-            let mut repairs = self.repairs.lock().unwrap_or_else(PoisonError::into_inner);
-            repairs.count += 1;
-            repairs.last = altered.join(" and ");
+            let mut alterations = self
+                .alterations
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            alterations.count += 1;
+            alterations.last = altered.join(" and ");
         }
         Ok(altered)
     }

@@ -147,7 +147,7 @@ fn nothing_put_is_nothing_in_force() {
         folder: folder.to_owned(),
         active: true,
         one_at_a_time: tokio::sync::Mutex::new(()),
-        repairs: Mutex::default(),
+        alterations: Mutex::default(),
         has_put: AtomicBool::new(false),
     };
     let rules = rules(dir.path());

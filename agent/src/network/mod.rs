@@ -14,7 +14,7 @@
 //!
 //! The rules follow from the reservations of addresses, the ports of the switch and the journal's ingress mappings, and from
 //! nothing else, so there is nothing more to remember: [`NetworkRules::put`] brings the host to what they say, at the start of the agent, around every start and
-//! removal of a VM, and every few seconds ([`watch`]), which repairs and reports what another hand changed. They stay in
+//! removal of a VM, and every few seconds ([`watch`]), which restores and reports what another hand changed. They stay in
 //! force while no agent runs. After a restart of the switch its ports carry nothing until the rules are there again.
 mod bridge;
 mod filter;

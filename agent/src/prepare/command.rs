@@ -128,7 +128,7 @@ pub struct StorageFlags {
 pub enum HostCommand {
     /// Make an installed Ubuntu capable of slices: packages, kernel arguments, modules, libvirt, units, the network of the fabric.
     DeployBootstrap(BootstrapFlags),
-    /// Repair the guests' network: bridge, address, dnsmasq, NAT, forwarding, the link to a BlueField card.
+    /// Set up the guests' network: bridge, address, dnsmasq, NAT, forwarding, the link to a BlueField card.
     NetBaseline(BaselineFlags),
     /// Prepare the runtime in slice mode: GPU services, libvirt's folder, stale reservations.
     RuntimePrepare(Common),

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::common::v1::{Evidence, EvidenceStatus};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
-use serde::Deserialize;
 
 use super::observed::{Observed, lock};
 use super::pci::{self, PciKind};
@@ -20,6 +19,7 @@ use crate::disk::mounts::{self, Mount};
 use crate::disk::passthrough;
 use crate::disk::signatures::{REPORT_LIMIT, signatures};
 use crate::error::{HostError, HostResult, io_error};
+use crate::host::ip::{self, Address, Link};
 use crate::host::root::HostRoot;
 use crate::host::{blocking, exec};
 use crate::ids::AllocationId;
@@ -333,20 +333,6 @@ fn writes(stat: &str) -> Option<String> {
     Some([[of(4)?, of(6)?], discards].concat().join(" "))
 }
 
-#[derive(Deserialize)]
-struct Link {
-    #[serde(default)]
-    ifname: String,
-    #[serde(default)]
-    addr_info: Vec<Address>,
-}
-
-#[derive(Deserialize)]
-struct Address {
-    #[serde(default)]
-    local: String,
-}
-
 /// Who has which address in the guests' network: reservations, and interfaces of the host.
 async fn addresses(node: &Node) -> HostResult<Vec<pb::HostAddress>> {
     // a host whose site makes the network has no reservations of ours
@@ -380,7 +366,7 @@ async fn addresses(node: &Node) -> HostResult<Vec<pb::HostAddress>> {
 
 /// Addresses of the guests' network that interfaces have. A pure function.
 pub(crate) fn of_interfaces(json: &str, gateway: &str) -> Vec<pb::HostAddress> {
-    let links: Vec<Link> = serde_json::from_str(json).unwrap_or_default();
+    let links: Vec<Link> = ip::parse(json);
     let Some((network, length)) = gateway.split_once('/').and_then(|(ip, length)| {
         let (ip, length): (Ipv4Addr, u32) = (ip.parse().ok()?, length.parse().ok()?);
         Some((u32::from(ip), length.min(32)))

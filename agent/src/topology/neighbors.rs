@@ -4,10 +4,10 @@ use std::net::Ipv4Addr;
 
 use gpuaas_proto::gpuaas::common::v1 as common;
 use gpuaas_proto::gpuaas::common::v1::NetworkAddressKind as Kind;
-use serde::Deserialize;
 use serde_json::Value;
 
 use crate::error::HostResult;
+use crate::host::ip::{self, Link, Route};
 use crate::host::root::HostRoot;
 use crate::host::{blocking, exec};
 
@@ -18,32 +18,6 @@ const NET: &str = "/sys/class/net";
 const TUNNEL_TYPES: [&str; 6] = ["65534", "768", "769", "776", "778", "823"];
 /// The host's way to its management controller.
 const IPMI: &str = "/dev/ipmi0";
-
-#[derive(Deserialize)]
-struct Link {
-    #[serde(default)]
-    ifname: String,
-    #[serde(default)]
-    addr_info: Vec<Address>,
-}
-
-#[derive(Deserialize)]
-struct Address {
-    #[serde(default)]
-    local: String,
-    #[serde(default)]
-    prefixlen: u8,
-    #[serde(default)]
-    scope: String,
-}
-
-#[derive(Deserialize)]
-struct Route {
-    #[serde(default)]
-    dst: String,
-    #[serde(default)]
-    dev: String,
-}
 
 /// All addresses but those of the loopback. `bridge` is the guests'.
 ///
@@ -110,8 +84,7 @@ pub fn parse_addresses(
     bridge: &str,
     tunnels: &BTreeSet<String>,
 ) -> Vec<common::NetworkAddress> {
-    let links: Vec<Link> = serde_json::from_str(links).unwrap_or_default();
-    let routes: Vec<Route> = serde_json::from_str(routes).unwrap_or_default();
+    let (links, routes): (Vec<Link>, Vec<Route>) = (ip::parse(links), ip::parse(routes));
     let default = routes.iter().find(|route| route.dst == "default");
     let default = default.map(|route| route.dev.as_str());
     let mut found = Vec::new();

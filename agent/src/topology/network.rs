@@ -2,27 +2,12 @@
 //! dnsmasq that live do not mean that a packet leaves).
 use std::time::Duration;
 
-use serde::Deserialize;
-
 use super::nat;
 use crate::error::HostResult;
 use crate::host::exec;
+use crate::host::ip::{self, Link};
 
 const LIMIT: Duration = Duration::from_secs(10);
-
-#[derive(Deserialize)]
-struct Link {
-    #[serde(default)]
-    addr_info: Vec<Address>,
-}
-
-#[derive(Deserialize)]
-struct Address {
-    #[serde(default)]
-    local: String,
-    #[serde(default)]
-    prefixlen: u8,
-}
 
 /// Addresses of an interface as "10.100.0.1/24"; `None` when there is no such interface.
 pub async fn addresses(interface: &str) -> HostResult<Option<Vec<String>>> {
@@ -34,7 +19,7 @@ pub async fn addresses(interface: &str) -> HostResult<Option<Vec<String>>> {
 }
 
 pub(crate) fn parse_addresses(text: &str) -> Vec<String> {
-    let links: Vec<Link> = serde_json::from_str(text).unwrap_or_default();
+    let links: Vec<Link> = ip::parse(text);
     links
         .iter()
         .flat_map(|link| &link.addr_info)

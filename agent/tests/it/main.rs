@@ -4,7 +4,6 @@ mod bad_requests;
 mod certificate;
 mod full_disk;
 mod loop_disk;
-mod partition_repair;
 mod partitions;
 mod prepare;
 mod recorded;

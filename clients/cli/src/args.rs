@@ -107,7 +107,7 @@ pub enum Command {
     Webhook(webhooks::Command),
     /// Show who did what in a project, newest first.
     Activity(activity::Flags),
-    /// GPU faults and repairs of your allocations.
+    /// GPU faults of your allocations, and work on their broken hosts (break-fix).
     #[command(subcommand)]
     HealthEvent(health_events::Command),
     /// Show usage and cost.

@@ -220,11 +220,11 @@ export async function grants() {
   });
 }
 
-export async function repairs() {
+export async function breakFix() {
   const fault = `fan ${run} is loud`;
   // what the fault was is not the tenants' business
-  const repaired = table("Health events").getByText("An operator repairs the host").first();
-  await test("a repair by hand while an allocation runs is a health event of the project", async () => {
+  const event = table("Health events").getByText("An operator works on the host").first();
+  await test("break-fix while an allocation runs is a health event of the project", async () => {
     await as("user:admin");
     await go("Nodes");
     await page.getByRole("article").getByRole("link", { name: /lab-host/ }).click();
@@ -238,7 +238,7 @@ export async function repairs() {
     await dialog.getByLabel("What was done").fill(`fan ${run} was replaced`);
     await answer("Add action");
     await page.getByText(`fan ${run} was replaced`).waitFor();
-    await look("the history of a node with an open repair");
+    await look("the history of a node with an open break-fix record");
     await page.getByRole("button", { name: "Close", exact: true }).click();
     await dialog.getByLabel("Outcome").fill("quiet again");
     await answer("Close record");
@@ -251,11 +251,11 @@ export async function repairs() {
     await heading("Overview").waitFor();
     await look("the overview of a member");
     await page.goto(`${BASE}/health-events`);
-    await repaired.waitFor();
+    await event.waitFor();
     await look("the health events of a project");
     await page.getByLabel("Kind", { exact: true }).selectOption("failed");
     await page.getByText("No health event matches").waitFor();
     await page.getByRole("button", { name: "Clear the filters" }).click();
-    await repaired.waitFor();
+    await event.waitFor();
   });
 }

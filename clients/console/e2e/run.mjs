@@ -6,7 +6,7 @@ import { byKeyboard, darkAndNarrow, launch, power, release } from "./allocation.
 import { activity, audit } from "./audit.mjs";
 import { ends, leftOut, limits, reports, reservations, several } from "./capacity.mjs";
 import { catalog, enrolment, rollouts } from "./catalog.mjs";
-import { details, grants, repairs } from "./details.mjs";
+import { breakFix, details, grants } from "./details.mjs";
 import { accounts, scim, sshKeys, webhooks } from "./integrations.mjs";
 import { approve, drain, hosts } from "./operator.mjs";
 import { leave, people } from "./people.mjs";
@@ -60,7 +60,7 @@ async function firstLoad() {
 const openAllocation = () => page.getByRole("link", { name }).click();
 const member = () => as("user:demo");
 
-const PARTS = { firstLoad, tokens, signIns, approve, people, member, launch, terminal, power, details, grants, repairs, memberAgain: member, limits, reservations, several, reports, ends, drain, openAllocation, release, leftOut, sharedBrowser, hosts, byKeyboard, darkAndNarrow, usage, organisations, owners, invitations, sshKeys, accounts, webhooks, scim, closing, catalog, enrolment, rollouts, palette, audit, activity, leave, sizes };
+const PARTS = { firstLoad, tokens, signIns, approve, people, member, launch, terminal, power, details, grants, breakFix, memberAgain: member, limits, reservations, several, reports, ends, drain, openAllocation, release, leftOut, sharedBrowser, hosts, byKeyboard, darkAndNarrow, usage, organisations, owners, invitations, sshKeys, accounts, webhooks, scim, closing, catalog, enrolment, rollouts, palette, audit, activity, leave, sizes };
 
 try {
   for (const [part, run] of Object.entries(PARTS)) if (only.length === 0 || only.includes(part)) await run();

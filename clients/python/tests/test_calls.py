@@ -65,7 +65,7 @@ def test_queries_and_names_are_encoded(server: Server, run: Runner) -> None:
 
 def test_a_number_stands_in_an_address(server: Server, run: Runner) -> None:
     server.plays(Reply(200, {}))
-    run(lambda c: c.repair_partition("n-1", 0, reason="left over"))
+    run(lambda c: c.deactivate_partition("n-1", 0, reason="left over"))
     assert "/n-1" in server.seen[0].path and "/0" in server.seen[0].path, server.seen[0].path
 
 

@@ -144,12 +144,7 @@ impl Part {
                 Err(reason) => reason,
             };
             if self.running().is_none() || tokio::time::Instant::now() >= deadline {
-                return Err(Error::NotReady {
-                    part: self.name.clone(),
-                    reason,
-                    log: self.log.clone(),
-                    tail: process::tail(&self.log),
-                });
+                return Err(process::not_ready(&self.name, reason, &self.log));
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -165,18 +160,12 @@ impl Part {
 
     /// Asks it to end and makes sure it did.
     pub fn stop(&self) {
-        if let Some(process) = self.running() {
-            process.stop(Signal::SIGTERM, STOP);
-        }
-        self.pid_file.remove();
+        self.pid_file.stop(Signal::SIGTERM, STOP);
     }
 
     /// Ends it as a crash would.
     pub fn kill(&self) {
-        if let Some(process) = self.running() {
-            process.stop(Signal::SIGKILL, STOP);
-        }
-        self.pid_file.remove();
+        self.pid_file.stop(Signal::SIGKILL, STOP);
     }
 
     /// Changes when the program file, an argument or a settings file changes.

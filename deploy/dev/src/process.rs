@@ -99,6 +99,14 @@ impl PidFile {
         process.alive().then_some(process)
     }
 
+    /// Ends the process if it runs, as [`Process::stop`], and forgets it.
+    pub fn stop(&self, signal: Signal, timeout: Duration) {
+        if let Some(process) = self.running() {
+            process.stop(signal, timeout);
+        }
+        self.remove();
+    }
+
     /// Remembers a process.
     pub fn write(&self, process: &Process) -> Result<()> {
         let line = format!("{} {} {}\n", process.pid, process.started, process.boot);
@@ -106,7 +114,7 @@ impl PidFile {
     }
 
     /// Forgets it.
-    pub fn remove(&self) {
+    fn remove(&self) {
         let _absent_is_fine = std::fs::remove_file(&self.0);
     }
 }
@@ -206,6 +214,16 @@ pub fn run(program: &str, arguments: &[&str]) -> Result<String> {
 pub fn tail(log: &Path) -> String {
     let content = std::fs::read(log).unwrap_or_default();
     last_lines(&String::from_utf8_lossy(&content))
+}
+
+/// The error of a part that does not get ready, with the end of its log.
+pub fn not_ready(part: &str, reason: impl Into<String>, log: &Path) -> Error {
+    Error::NotReady {
+        part: part.to_owned(),
+        reason: reason.into(),
+        log: log.to_path_buf(),
+        tail: tail(log),
+    }
 }
 
 /// Polls `condition` until it holds or `timeout` is over; says whether it held.

@@ -100,20 +100,12 @@ impl Redis {
         if ready && process.alive() {
             return Ok(process);
         }
-        Err(Error::NotReady {
-            part: "redis".to_owned(),
-            reason: answer,
-            log: self.log.clone(),
-            tail: process::tail(&self.log),
-        })
+        Err(process::not_ready("redis", answer, &self.log))
     }
 
     /// Ends the server; everything in it is gone.
     pub fn stop(&self) {
-        if let Some(process) = self.running() {
-            process.stop(Signal::SIGTERM, Duration::from_secs(10));
-        }
-        self.pid_file.remove();
+        self.pid_file.stop(Signal::SIGTERM, Duration::from_secs(10));
     }
 
     /// Removes every key, as a failover to an empty server would.

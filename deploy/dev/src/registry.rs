@@ -135,20 +135,13 @@ impl Registry {
         if ready && process.alive() {
             return Ok(process);
         }
-        Err(Error::NotReady {
-            part: "registry".to_owned(),
-            reason: format!("no answer at https://{}/v2/", self.host()),
-            log: self.log.clone(),
-            tail: process::tail(&self.log),
-        })
+        let reason = format!("no answer at https://{}/v2/", self.host());
+        Err(process::not_ready("registry", reason, &self.log))
     }
 
     /// Ends the registry; its blobs stay.
     pub fn stop(&self) {
-        if let Some(process) = self.running() {
-            process.stop(Signal::SIGTERM, Duration::from_secs(10));
-        }
-        self.pid_file.remove();
+        self.pid_file.stop(Signal::SIGTERM, Duration::from_secs(10));
     }
 
     /// Whether it answers with a certificate of our authority: that it serves, or that one must say who one is.

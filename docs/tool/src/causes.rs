@@ -47,9 +47,13 @@ pub const BLOCKED_BY: [(&str, usize, &str); 7] = [
 pub fn reasons(root: &Path) -> Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
     for folder in SOURCES {
-        for (_, code) in sources(&root.join(folder))? {
+        for (_, code) in sources(root, folder)? {
             let named = code.split("ErrorReason::").skip(1);
-            found.extend(named.filter_map(variant).map(screaming));
+            found.extend(
+                named
+                    .filter_map(variant)
+                    .map(|name| crate::snake_case(name).to_uppercase()),
+            );
         }
     }
     // what of_host makes of a call without an answer
@@ -62,9 +66,8 @@ pub fn reasons(root: &Path) -> Result<BTreeSet<String>> {
 /// # Errors
 /// A source that cannot be read.
 pub fn blocking(root: &Path) -> Result<Vec<(String, usize)>> {
-    let folder = root.join(LEDGER);
     let mut found = Vec::new();
-    for (file, code) in sources(&folder)? {
+    for (file, code) in sources(root, LEDGER)? {
         let calls = code.matches("slots::block(").count();
         if calls > 0 {
             found.push((file, calls));
@@ -102,31 +105,17 @@ pub fn rows(page: &str) -> Result<BTreeSet<String>> {
 }
 
 /// Sources below a folder without their tests, by their path in it.
-fn sources(folder: &Path) -> Result<Vec<(String, String)>> {
-    let failed = |source| Error::File {
-        path: folder.display().to_string(),
-        source,
+fn sources(root: &Path, folder: &str) -> Result<Vec<(String, String)>> {
+    let is_own = |path: &Path| {
+        let path = path.to_string_lossy();
+        path.ends_with(".rs") && !path.ends_with("tests.rs")
     };
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        let (path, name) = (entry.path(), entry.file_name());
-        let name = name.to_string_lossy();
-        if path.is_dir() {
-            let inner = sources(&path)?;
-            found.extend(
-                inner
-                    .into_iter()
-                    .map(|(file, code)| (format!("{name}/{file}"), code)),
-            );
-        } else if name.ends_with(".rs") && !name.ends_with("tests.rs") {
-            let code = crate::read(&path)?;
-            let own = code
-                .split("\n#[cfg(test)]\nmod ")
-                .next()
-                .unwrap_or_default();
-            found.push((name.into_owned(), own.to_owned()));
-        }
+    for path in crate::files(root, folder, &[], is_own)? {
+        let code = crate::read(&root.join(&path))?;
+        let own = code.split("\n#[cfg(test)]\nmod ").next();
+        let file = path[folder.len()..].trim_start_matches('/');
+        found.push((file.to_owned(), own.unwrap_or_default().to_owned()));
     }
     Ok(found)
 }
@@ -139,17 +128,6 @@ fn variant(text: &str) -> Option<&str> {
     let name = &text[..end];
     name.starts_with(|c: char| c.is_ascii_uppercase())
         .then_some(name)
-}
-
-fn screaming(name: &str) -> String {
-    let mut text = String::new();
-    for (at, letter) in name.chars().enumerate() {
-        if at > 0 && letter.is_ascii_uppercase() {
-            text.push('_');
-        }
-        text.push(letter.to_ascii_uppercase());
-    }
-    text
 }
 
 #[cfg(test)]
@@ -214,8 +192,8 @@ mod tests {
         assert_eq!(rows.into_iter().collect::<Vec<_>>(), ["DISK_UNSAFE"]);
         assert!(super::rows("# none").is_err());
         assert_eq!(
-            screaming("GpuPartitionUnavailable"),
-            "GPU_PARTITION_UNAVAILABLE"
+            crate::snake_case("GpuPartitionUnavailable"),
+            "gpu_partition_unavailable"
         );
         assert_eq!(variant("DiskUnsafe,"), Some("DiskUnsafe"));
         assert_eq!(variant("try_from(x)"), None);

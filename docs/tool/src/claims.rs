@@ -123,15 +123,11 @@ mod tests {
 
     #[test]
     fn what_is_there_passes_and_what_is_not_is_named() {
-        let dir = tempfile::tempdir().expect("temp dir");
-        let write = |path: &str, text: &str| {
-            let path = dir.path().join(path);
-            std::fs::create_dir_all(path.parent().expect("has a folder")).expect("folder");
-            std::fs::write(path, text).expect("write");
-        };
-        write("Makefile", ".PHONY: up\nup down: x\n\tmake y\n");
-        write("tests/a.rs", "#[test]\nfn one() {}\n");
-        write("tests/b.rs", "#[test]\nfn two() {}\n");
+        let dir = crate::tree(&[
+            ("Makefile", ".PHONY: up\nup down: x\n\tmake y\n"),
+            ("tests/a.rs", "#[test]\nfn one() {}\n"),
+            ("tests/b.rs", "#[test]\nfn two() {}\n"),
+        ]);
         let page = "`make up` `make nothing` `agent/x.rs` `services/{a}/b` `up`\n- `tests/a.rs`: `one`, `two`, `six`\n- `tests/a.rs`, see `three`\n```sh\nmake up\nmake no # x\n```\n";
         assert_eq!(
             broken(dir.path(), "p.md", page).expect("checks"),

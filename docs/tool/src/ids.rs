@@ -1,9 +1,24 @@
 //! Requirement ids, and where they are named in text.
 use std::fmt;
 
-/// Groups of requirement ids in the order of the traceability page: incidents first.
-pub const GROUPS: [&str; 16] = [
-    "INC", "A", "B", "C", "D", "E", "F", "G", "H", "I", "J", "K", "L", "CON", "GAP", "REF",
+/// Groups of requirement ids with their titles, in the order of the traceability page: incidents first.
+pub const GROUPS: [(&str, &str); 16] = [
+    ("INC", "Incidents"),
+    ("A", "Inventory"),
+    ("B", "Scheduler"),
+    ("C", "Allocation"),
+    ("D", "Node-scheduler boundary and host agent"),
+    ("E", "Image catalog"),
+    ("F", "Terminal gateway"),
+    ("G", "Billing"),
+    ("H", "Gateway, API, UI, SDK"),
+    ("I", "Operations artefacts"),
+    ("J", "Networking"),
+    ("K", "Lab, development and CI"),
+    ("L", "Deferred and explicit non-goals"),
+    ("CON", "Contradictions, settled in decisions"),
+    ("GAP", "Text lost from the documents"),
+    ("REF", "Documents referred to"),
 ];
 
 /// A requirement id, for example INC-12. Orders by group as in [`GROUPS`], then by number.
@@ -16,7 +31,7 @@ pub struct Id {
 impl Id {
     /// The id of a group and a number; `None` for an unknown group.
     pub fn new(group: &str, number: u16) -> Option<Self> {
-        let group = GROUPS.iter().position(|known| *known == group)?;
+        let group = GROUPS.iter().position(|(known, _)| *known == group)?;
         Some(Self { group, number })
     }
 
@@ -28,7 +43,7 @@ impl Id {
 
     /// Name of the group, for example "INC".
     pub fn group(self) -> &'static str {
-        GROUPS[self.group]
+        GROUPS[self.group].0
     }
 }
 

@@ -2,9 +2,9 @@
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
+use crate::Result;
 use crate::claims;
 use crate::markdown::{prose, slug};
-use crate::{Error, Result};
 
 /// Folder of the pages; the readme of the repository is checked with them.
 const DOCS: &str = "docs";
@@ -16,11 +16,11 @@ const HISTORY: [&str; 2] = ["docs/requirements.md", "docs/traceability.md"];
 /// Sentences about links that lead nowhere and pages that nothing leads to; empty when all is well.
 ///
 /// # Errors
-/// [`Error::File`] for what cannot be read.
+/// [`crate::Error::File`] for what cannot be read.
 pub fn broken(root: &Path) -> Result<Vec<String>> {
-    let mut pages = vec![PathBuf::from(README)];
-    collect(root, Path::new(DOCS), &mut pages)?;
-    pages.sort();
+    let docs = crate::files(root, DOCS, &[], |path| crate::ends(path, "md"))?;
+    let pages = [README.to_owned()].into_iter().chain(docs);
+    let pages: Vec<PathBuf> = pages.map(PathBuf::from).collect();
     let mut broken = Vec::new();
     let mut listed = BTreeSet::new();
     for page in &pages {
@@ -48,23 +48,6 @@ pub fn broken(root: &Path) -> Result<Vec<String>> {
     Ok(broken)
 }
 
-fn collect(root: &Path, folder: &Path, pages: &mut Vec<PathBuf>) -> Result<()> {
-    let error = |source| Error::File {
-        path: folder.display().to_string(),
-        source,
-    };
-    for entry in std::fs::read_dir(root.join(folder)).map_err(error)? {
-        let entry = entry.map_err(error)?;
-        let path = folder.join(entry.file_name());
-        if entry.file_type().map_err(error)?.is_dir() {
-            collect(root, &path, pages)?;
-        } else if path.extension().is_some_and(|e| e == "md") {
-            pages.push(path);
-        }
-    }
-    Ok(())
-}
-
 /// The file that a link leads to, or why it leads nowhere.
 fn resolve(root: &Path, page: &Path, target: &str) -> Result<PathBuf, String> {
     let (path, anchor) = match target.split_once('#') {
@@ -81,7 +64,7 @@ fn resolve(root: &Path, page: &Path, target: &str) -> Result<PathBuf, String> {
     if !full.exists() {
         return Err("there is no such file".to_owned());
     }
-    let Some(anchor) = anchor.filter(|_| file.extension().is_some_and(|e| e == "md")) else {
+    let Some(anchor) = anchor.filter(|_| crate::ends(&file, "md")) else {
         return Ok(file);
     };
     let text = crate::read(&full).map_err(|error| error.to_string())?;
@@ -163,16 +146,7 @@ fn without_code(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let dir = tempfile::tempdir().expect("temp dir");
-        for (path, text) in files {
-            let path = dir.path().join(path);
-            std::fs::create_dir_all(path.parent().expect("has a folder")).expect("folder");
-            std::fs::write(path, text).expect("write");
-        }
-        dir
-    }
+    use crate::tree;
 
     #[test]
     fn good_links_pass() {

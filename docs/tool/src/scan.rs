@@ -1,8 +1,8 @@
 //! Finds requirement ids in source files: in names of tests, in comments of tests, in comments of code.
 use std::path::Path;
 
+use crate::Result;
 use crate::ids::{self, Id};
-use crate::{Error, Result};
 
 /// Folders that hold no source of ours. `docs` names ids as examples and in the generated page itself.
 const SKIPPED: [&str; 6] = [
@@ -46,7 +46,7 @@ pub struct Found {
 /// All that is said below the root.
 ///
 /// # Errors
-/// [`Error::File`] for what cannot be read.
+/// [`crate::Error::File`] for what cannot be read.
 pub fn tree(root: &Path) -> Result<Found> {
     let mut found = Found::default();
     for file in files(root)? {
@@ -81,32 +81,9 @@ pub fn partly(file: &str, text: &str) -> Vec<Partly> {
 /// All source files below the root, in order.
 ///
 /// # Errors
-/// [`Error::File`] for a folder that cannot be read.
+/// [`crate::Error::File`] for a folder that cannot be read.
 pub fn files(root: &Path) -> Result<Vec<String>> {
-    let mut files = Vec::new();
-    sources(root, root, &mut files)?;
-    files.sort();
-    Ok(files)
-}
-
-fn sources(root: &Path, folder: &Path, found: &mut Vec<String>) -> Result<()> {
-    let error = |source| Error::File {
-        path: folder.display().to_string(),
-        source,
-    };
-    for entry in std::fs::read_dir(folder).map_err(error)? {
-        let entry = entry.map_err(error)?;
-        let path = entry.path();
-        let kind = entry.file_type().map_err(error)?;
-        let name = entry.file_name();
-        if kind.is_dir() && !SKIPPED.iter().any(|skipped| name == *skipped) {
-            sources(root, &path, found)?;
-        } else if kind.is_file() && language(&path).is_some() {
-            let below = path.strip_prefix(root).unwrap_or(&path);
-            found.push(below.display().to_string());
-        }
-    }
-    Ok(())
+    crate::files(root, "", &SKIPPED, |path| language(path).is_some())
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]

@@ -1,9 +1,7 @@
 //! `bootstrap`: the first rows of a development cell and the tokens to use it with.
 use std::path::PathBuf;
 
-use anyhow::Context as _;
 use clap::Args;
-use gpuaas_common::db;
 use gpuaas_common::id::IdGen;
 
 use super::flags::ConfigFlags;
@@ -41,15 +39,7 @@ const USER: NewPrincipal<'static> = NewPrincipal {
 };
 
 pub(super) async fn run(config: &ConfigFlags, flags: &Flags) -> anyhow::Result<()> {
-    let (settings, own) = config.load()?;
-    let issuer = own
-        .embedded_issuer(&settings)?
-        .context("section [gateway.dev_issuer] is missing")?;
-    let database = settings
-        .database
-        .as_ref()
-        .context("section [database] is missing")?;
-    let pool = db::pool("gateway-bootstrap", database)?;
+    let (settings, issuer, pool) = config.development("gateway-bootstrap")?;
     let ids = IdGen::new(settings.cell);
     let seeded = seed(
         &pool,

@@ -3,7 +3,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
-use gpuaas_common::db;
 use jiff::Timestamp;
 
 use super::flags::ConfigFlags;
@@ -27,15 +26,7 @@ pub struct Flags {
 }
 
 pub(super) async fn run(config: &ConfigFlags, flags: &Flags) -> anyhow::Result<()> {
-    let (settings, own) = config.load()?;
-    let issuer = own
-        .embedded_issuer(&settings)?
-        .context("section [gateway.dev_issuer] is missing")?;
-    let database = settings
-        .database
-        .as_ref()
-        .context("section [database] is missing")?;
-    let pool = db::pool("gateway-token", database)?;
+    let (_, issuer, pool) = config.development("gateway-token")?;
     let subject = store::subject_of(&pool, issuer.issuer(), &flags.principal)
         .await?
         .with_context(|| {

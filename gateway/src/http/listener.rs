@@ -1,7 +1,7 @@
 //! Accepts connections: as many as configured, of one peer address no more than its share, each with a limited time
 //! for its handshake, its protocol, its headers and for taking its answers.
 use std::future::Future;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::task::{self, Poll};
 use std::time::Duration;
@@ -33,7 +33,7 @@ use crate::limits::peer::{ClientAddress, Peer, Proxies};
 const HTTP2_KEEPALIVE: Duration = Duration::from_secs(20);
 const HTTP2_STREAMS: u32 = 128;
 /// Out of file descriptors and nobody rests: others have to close first, so there is no use in trying at once.
-pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Longest goodbye of a connection that has rested too long.
 const GOODBYE: Duration = Duration::from_secs(5);
 
@@ -93,6 +93,34 @@ impl Meters {
     }
 }
 
+/// The next connection and the address of its peer; none once it is time to shut down. When the process is out of file
+/// descriptors, a connection that rests is ended.
+pub(crate) async fn accept(
+    listener: &TcpListener,
+    connections: &Connections,
+    meters: &Meters,
+    shutdown: &CancellationToken,
+) -> Option<(TcpStream, IpAddr)> {
+    loop {
+        let accepted = tokio::select! {
+            () = shutdown.cancelled() => return None,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, address)) => return Some((stream, address.ip().to_canonical())),
+            Err(error) => {
+                tracing::warn!("accept connection: {error}");
+                if connections.let_go_one() {
+                    meters.let_go("replaced");
+                    tokio::task::yield_now().await;
+                } else {
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
 /// Serves until `shutdown`; returns when the last running request has ended.
 pub async fn serve(
     listener: TcpListener,
@@ -104,25 +132,7 @@ pub async fn serve(
 ) {
     let connections = Connections::new(limits.connections, limits.connections_per_peer);
     let tasks = TaskTracker::new();
-    loop {
-        let accepted = tokio::select! {
-            () = shutdown.cancelled() => break,
-            accepted = listener.accept() => accepted,
-        };
-        let (stream, address) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                tracing::warn!("accept connection: {error}");
-                if connections.let_go_one() {
-                    meters.let_go("replaced");
-                    tokio::task::yield_now().await;
-                } else {
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
-                continue;
-            }
-        };
-        let address = SocketAddr::new(address.ip().to_canonical(), address.port()).ip();
+    while let Some((stream, address)) = accept(&listener, &connections, &meters, &shutdown).await {
         let proxy = limits.proxies.contains(address);
         if limits.proxies_only && !proxy {
             meters.let_go("not_a_proxy");

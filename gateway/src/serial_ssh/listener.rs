@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 use super::connection::Served;
 use super::settings::SerialSshSettings;
 use crate::app::App;
-use crate::http::listener::{ACCEPT_PAUSE, Meters};
+use crate::http::listener::{Meters, accept};
 use crate::limits::peer::{Peer, Proxies};
 
 /// What shows serial logs by SSH.
@@ -63,25 +63,7 @@ pub async fn serve(
     let (most, most_per_peer) = ssh.connections;
     let connections = Connections::new(most, most_per_peer);
     let tasks = TaskTracker::new();
-    loop {
-        let accepted = tokio::select! {
-            () = shutdown.cancelled() => break,
-            accepted = listener.accept() => accepted,
-        };
-        let (stream, address) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                tracing::warn!("accept connection: {error}");
-                if connections.let_go_one() {
-                    meters.let_go("replaced");
-                    tokio::task::yield_now().await;
-                } else {
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
-                continue;
-            }
-        };
-        let address = address.ip().to_canonical();
+    while let Some((stream, address)) = accept(&listener, &connections, &meters, &shutdown).await {
         // one in front speaks for many, and does not say for whom
         let peer = (!proxies.contains(address)).then(|| Peer::of(address));
         match connections.enter(peer) {

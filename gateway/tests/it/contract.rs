@@ -200,13 +200,13 @@ fn h_01_h_02_h_03_documented_routes_exist() {
         ),
         (
             Method::POST,
-            "/api/v1/admin/nodes/n1/comparison/a1:repair",
-            "RepairComparison",
+            "/api/v1/admin/nodes/n1/comparison/a1:correct",
+            "CorrectComparison",
         ),
         (
             Method::POST,
-            "/api/v1/admin/nodes/n1/partitions/6:repair",
-            "RepairPartition",
+            "/api/v1/admin/nodes/n1/partitions/6:deactivate",
+            "DeactivatePartition",
         ),
         (Method::POST, "/api/v1/allocations", "CreateAllocation"),
         (

@@ -16,8 +16,9 @@ use uuid::Uuid;
 use changes::DIGESTS_IN;
 pub use changes::{AFTER_DIGEST, BEFORE_DIGEST};
 
+use crate::error::{Error, Result};
+use crate::origin;
 use crate::text::is_deceptive;
-use crate::{Error, Result, origin};
 
 /// Most characters of the reason that a person gives for an action.
 const MAX_REASON: usize = 500;

@@ -10,7 +10,8 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity
 use tonic::{Request, Status};
 use uuid::Uuid;
 
-use crate::{Error, Result, identity, origin, trace};
+use crate::error::{Error, Result};
+use crate::{identity, origin, trace};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);

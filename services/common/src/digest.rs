@@ -1,4 +1,5 @@
 //! Digests of images in requests.
+use crate::error::{Error, Result};
 use crate::value::Digest;
 
 /// Most images of a node.
@@ -9,7 +10,7 @@ const MOST: usize = 1000;
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` naming `field`.
-pub fn check_images(field: &str, digests: &[String]) -> crate::Result<()> {
+pub fn check_images(field: &str, digests: &[String]) -> Result<()> {
     if digests.len() <= MOST
         && digests
             .iter()
@@ -17,7 +18,7 @@ pub fn check_images(field: &str, digests: &[String]) -> crate::Result<()> {
     {
         return Ok(());
     }
-    Err(crate::Error::invalid(
+    Err(Error::invalid(
         field,
         format!("must be at most {MOST} digests, each {}", Digest::RULE),
     ))
@@ -27,12 +28,9 @@ pub fn check_images(field: &str, digests: &[String]) -> crate::Result<()> {
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` naming `field`.
-pub fn check_image(field: &str, digest: &str) -> crate::Result<()> {
+pub fn check_image(field: &str, digest: &str) -> Result<()> {
     match digest.parse::<Digest>() {
         Ok(_) => Ok(()),
-        Err(_) => Err(crate::Error::invalid(
-            field,
-            format!("must be {}", Digest::RULE),
-        )),
+        Err(_) => Err(Error::invalid(field, format!("must be {}", Digest::RULE))),
     }
 }

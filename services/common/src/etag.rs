@@ -2,7 +2,8 @@
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tonic::Code;
 
-use crate::{Error, Result, idempotency};
+use crate::error::{Error, Result};
+use crate::idempotency;
 
 /// Bytes of a digest that tell two states of one resource apart.
 const BYTES: usize = 12;

@@ -3,6 +3,8 @@ use std::fmt;
 
 use uuid::{Builder, Uuid};
 
+use crate::error::{Error, Result};
+
 /// Makes ids of one cell.
 #[derive(Clone, Copy, Debug)]
 pub struct IdGen {
@@ -43,11 +45,11 @@ pub fn cell_of(id: &Uuid) -> Option<u16> {
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` naming `field`.
-pub fn parse(field: &str, text: &str) -> crate::Result<Uuid> {
+pub fn parse(field: &str, text: &str) -> Result<Uuid> {
     if text.is_empty() {
-        return Err(crate::Error::required(field));
+        return Err(Error::required(field));
     }
-    Uuid::parse_str(text).map_err(|_| crate::Error::invalid(field, "must be a UUID"))
+    Uuid::parse_str(text).map_err(|_| Error::invalid(field, "must be a UUID"))
 }
 
 /// Most ids in a list of a request.
@@ -57,8 +59,8 @@ const MOST: usize = 1000;
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` naming `field`.
-pub fn parse_all(field: &str, texts: &[String]) -> crate::Result<Vec<Uuid>> {
-    let bad = || crate::Error::invalid(field, format!("must be at most {MOST} UUIDs"));
+pub fn parse_all(field: &str, texts: &[String]) -> Result<Vec<Uuid>> {
+    let bad = || Error::invalid(field, format!("must be at most {MOST} UUIDs"));
     if texts.len() > MOST {
         return Err(bad());
     }

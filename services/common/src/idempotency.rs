@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 use sqlx::{PgConnection, PgPool, Row as _};
 use tonic::Code;
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// What a key is known for.
 #[derive(Debug, PartialEq, Eq)]

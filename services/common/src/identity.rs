@@ -6,7 +6,7 @@ use tonic::{Code, Request};
 use uuid::Uuid;
 use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Lifetime of an internal token in seconds.
 pub const TOKEN_SECONDS: i64 = 60;

@@ -1,7 +1,7 @@
 //! The caller's own labels on a resource: every label of Kubernetes is one.
 use std::collections::BTreeMap;
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Most labels of one resource.
 pub const MAX_LABELS: usize = 32;

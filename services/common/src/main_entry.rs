@@ -8,7 +8,8 @@ use serde::de::DeserializeOwned;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Context, config, telemetry};
+use crate::context::Context;
+use crate::{config, telemetry};
 
 #[derive(Parser)]
 #[command(version)]

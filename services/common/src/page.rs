@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tonic::Code;
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Page size when none is requested for.
 pub const DEFAULT_PAGE_SIZE: i64 = 50;

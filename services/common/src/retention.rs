@@ -4,7 +4,8 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::DatabaseSettings;
-use crate::{Context, db, idempotency};
+use crate::context::Context;
+use crate::{db, idempotency};
 
 /// Time from the start of a service to the first removal of what is past its retention: a start has more urgent work.
 pub const FIRST_SWEEP: Duration = Duration::from_secs(5);

@@ -24,7 +24,8 @@ use tonic_health::server::HealthReporter;
 
 use self::connections::Connections;
 use crate::audit::{seal, serve};
-use crate::{Context, retention};
+use crate::context::Context;
+use crate::retention;
 
 pub use crate::tls::Clients;
 pub use metrics::serve as serve_metrics;

@@ -17,7 +17,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
 
-use crate::Error;
+use crate::error::Error;
 
 pub use notifier::{Notifier, Subscription};
 

@@ -3,7 +3,7 @@ use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::Result;
+use crate::error::Result;
 
 /// Topic of wake-ups when an agent was started.
 pub const TOPIC: &str = "agent_starts";

@@ -7,8 +7,9 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
+use crate::error::{Error, Result};
 use crate::model::{Allocation, AllocationState, Failure, GuestAccess, Scope, Shape};
-use crate::{Error, Result, outbox};
+use crate::outbox;
 
 /// What is read of an allocation.
 macro_rules! columns {

@@ -6,9 +6,10 @@ use sqlx::PgConnection;
 use tonic::Code;
 use uuid::Uuid;
 
+use crate::error::{Error, Result};
 use crate::model::{Bindings, Intent, Slot, SlotClass, SlotStatus, StoredHealth, missing};
 use crate::repair::{self, Origin};
-use crate::{Error, Result, drift, lock, slots};
+use crate::{drift, lock, slots};
 
 /// A slot an operator approved.
 #[derive(Debug, Clone)]

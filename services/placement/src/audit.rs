@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use jiff_sqlx::Timestamp;
 use sqlx::{AssertSqlSafe, PgConnection};
 
-use crate::Result;
+use crate::error::Result;
 
 /// Most ids that a check names.
 pub const SUBJECTS: usize = 20;

@@ -4,10 +4,11 @@ use sqlx::PgConnection;
 use tonic::Code;
 use uuid::Uuid;
 
+use crate::error::Result;
+use crate::lock;
 use crate::model::{AllocationState, Scope};
 use crate::release::{self, Begun};
 use crate::timeline::{self, State};
-use crate::{Result, lock};
 
 /// Releases an allocation for its project.
 ///

@@ -1,20 +1,20 @@
 //! What could be launched now, per region, SKU and GPU count, and the unschedulable reasons (B-57, B-58).
 use std::sync::Arc;
 
+use gpuaas_placement_decision::{
+    self as decision, BaremetalCandidate, Fleet, GpuCount, Rules, judge_baremetal, refusal_reasons,
+};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::candidates;
 use crate::capacity::Capacity;
 use crate::catalog::{self, Sku};
-use crate::decision::{
-    self, BaremetalCandidate, Fleet, GpuCount, Rules, judge_baremetal, refusal_reasons,
-};
 use crate::decision_input::decision_request;
-use crate::error::{cause, reasons};
+use crate::error::{Reason, Result, cause, reasons};
 use crate::model::{Policy, Shape};
 use crate::reserved_slots::Unused;
-use crate::{Reason, Result, candidates};
 
 /// How many allocations of one size fit now.
 #[derive(Debug, Clone, PartialEq, Eq)]

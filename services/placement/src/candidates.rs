@@ -1,12 +1,14 @@
 //! Loads the input of the placement decision.
 use std::collections::HashMap;
 
+use gpuaas_placement_decision::{
+    BaremetalCandidate, CandidateNode, CandidateSlot, ImageKey, ReservedFor,
+};
 use sqlx::types::Json;
 use sqlx::{FromRow as _, PgConnection, Row as _};
 use uuid::Uuid;
 
-use crate::Result;
-use crate::decision::{BaremetalCandidate, CandidateNode, CandidateSlot, ImageKey, ReservedFor};
+use crate::error::Result;
 use crate::model::{Bindings, Health, SlotClass, SlotStatus, StoredHealth, missing};
 
 #[derive(sqlx::FromRow)]

@@ -11,15 +11,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use gpuaas_placement_decision::Fleet;
 use sqlx::{PgConnection, PgPool};
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::timeout;
 use uuid::Uuid;
 
-use crate::decision::Fleet;
-use crate::{Error, Result, candidates};
+use crate::candidates;
+use crate::error::{Error, Result};
 
-pub use crate::decision::Regions;
+pub use gpuaas_placement_decision::Regions;
 
 /// How connections of a process that places are set up: statements are planned once per connection. Planning them for
 /// each reservation again takes as long as running them, and they always read by key.

@@ -1,13 +1,13 @@
 //! Regions and SKUs with their current price, as the ledger knows them.
 use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
+use gpuaas_placement_decision::GpuCount;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::decision::GpuCount;
+use crate::error::{Error, Result};
 use crate::model::{Price, Profile, Shape, SlotClass};
-use crate::{Error, Result};
 
 /// What is offered.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::Result;
+use crate::error::Result;
 use crate::model::{Claim, ClaimState};
 
 /// The claims of an allocation by slot index; the first is the boot slot (D-70). Released ones are included,

@@ -1,15 +1,16 @@
 //! Placement constraints: affinity and anti-affinity with other allocations of its project, and the image cache.
 use std::collections::{BTreeSet, HashMap};
 
+use gpuaas_placement_decision::{PackingStrategy, Rules};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::catalog::Sku;
-use crate::decision::{PackingStrategy, Rules};
+use crate::error::{Error, Result};
 use crate::model::{Constraints, Request};
-use crate::{Error, Result, reserved_slots};
+use crate::reserved_slots;
 
 /// The rules that the constraints of a request come to on the ledger as it is now; a disabled SKU is launched on nothing but
 /// what the project has reserved of it. Evaluated again under a node's lock, the

@@ -1,6 +1,7 @@
 //! What is requested of a SKU, as the decision needs it.
+use gpuaas_placement_decision::{self as decision, GpuCount, ImageKey};
+
 use crate::catalog::Sku;
-use crate::decision::{self, GpuCount, ImageKey};
 use crate::model::Request;
 
 /// A SKU's request for so many GPUs, as the decision needs it.

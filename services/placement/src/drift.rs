@@ -27,11 +27,12 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
+use crate::error::{Error, Result};
 use crate::model::{Scope, Slot, SlotStatus};
 use crate::outbox::{self, NewEvent};
 use crate::repair::{self, Origin};
 use crate::timeline::{self, State};
-use crate::{Error, Result, allocations, lock, slots};
+use crate::{allocations, lock, slots};
 
 pub use crate::model::CurrentDrift;
 

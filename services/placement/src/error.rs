@@ -1,10 +1,9 @@
 //! Errors of the ledger, and how they read on the wire.
 use gpuaas_common::error::reason_name;
+use gpuaas_placement_decision::{Cause, UnschedulableReason};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tonic::Code;
 use uuid::Uuid;
-
-use crate::decision::{Cause, UnschedulableReason};
 
 /// Name of the limit on the GPUs of a SKU, for programs.
 pub(crate) const GPUS: &str = "gpus";

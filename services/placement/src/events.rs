@@ -4,7 +4,7 @@ use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::Result;
+use crate::error::Result;
 
 /// Redis topic that wakes readers. Notified by the sequencer, never the record (P8).
 pub const TOPIC: &str = "events";

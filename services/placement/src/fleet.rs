@@ -15,8 +15,9 @@ use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::catalog;
+use crate::error::Result;
 use crate::model::{Health, Intent, StoredHealth};
-use crate::{Result, catalog};
 
 mod counts;
 mod health_events;

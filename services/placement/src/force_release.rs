@@ -13,14 +13,13 @@ use uuid::Uuid;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
 use crate::allocations::{Change, advance};
+use crate::error::{Error, Result};
 use crate::model::{
     Allocation, AllocationState, Attribution, ClaimState, EvidenceKind, Scope, Shape, SlotEvidence,
     SlotStatus,
 };
 use crate::provision::{conflict, free_node};
-use crate::{
-    Error, Result, allocations, claims, lock, node_tasks, nodes, slots, timeline, workflows,
-};
+use crate::{allocations, claims, lock, node_tasks, nodes, slots, timeline, workflows};
 
 /// What operators read of a slot whose disk nobody has wiped.
 const NOT_WIPED: &str = "Its allocation was released by force: the disk is not wiped. Repair the slot when its host is back.";

@@ -4,7 +4,8 @@ use std::time::Duration;
 use jiff_sqlx::{Timestamp, ToSqlx as _};
 use sqlx::PgConnection;
 
-use crate::{Result, catalog};
+use crate::catalog;
+use crate::error::Result;
 
 /// Most buckets of one answer.
 pub const MAX_BUCKETS: i64 = 1500;

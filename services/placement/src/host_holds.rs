@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::error::Result;
 use crate::model::{Slot, SlotStatus};
-use crate::{Result, force_release, slots};
+use crate::{force_release, slots};
 
 /// A slot that its host holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

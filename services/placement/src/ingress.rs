@@ -12,8 +12,9 @@ use sqlx::PgConnection;
 use tonic::Code;
 use uuid::Uuid;
 
+use crate::allocations;
+use crate::error::{Error, Result};
 use crate::model::{AllocationState, Scope, Shape};
-use crate::{Error, Result, allocations};
 
 /// How often a free port is looked for beside others that take theirs.
 const TRIES: usize = 5;

@@ -4,7 +4,7 @@ use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::Result;
+use crate::error::Result;
 
 /// An entry of a node's history.
 #[derive(Debug, Clone, PartialEq, sqlx::FromRow)]

@@ -2,8 +2,9 @@
 use sqlx::{Acquire as _, PgConnection};
 use uuid::Uuid;
 
+use crate::allocations;
+use crate::error::{Error, Result};
 use crate::model::{Allocation, Fence, Scope};
-use crate::{Error, Result, allocations};
 
 /// Locks a node's row.
 pub(crate) async fn node(conn: &mut PgConnection, id: Uuid) -> Result<()> {

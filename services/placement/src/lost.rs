@@ -8,9 +8,10 @@ use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::error::Result;
 use crate::model::Scope;
 use crate::timeline::State;
-use crate::{Result, allocations, outbox, timeline};
+use crate::{allocations, outbox, timeline};
 
 /// Name of the condition, and of the event and timeline entry when it begins.
 pub const HOST_LOST: &str = "host_lost";

@@ -2,7 +2,7 @@
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::Result;
+use crate::error::Result;
 
 /// Changes the setting of a project, and returns what it was. Changes of one project come one after the other.
 ///

@@ -8,9 +8,10 @@ use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::error::{Error, Result};
 use crate::model::Attribution;
 use crate::node_placement::{self, Intent};
-use crate::{Error, Result, lock, slots};
+use crate::{lock, slots};
 
 /// A break-fix record: work on a broken host by hand.
 #[derive(Debug, Clone, PartialEq, sqlx::FromRow)]

@@ -7,9 +7,10 @@ use serde_json::json;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::model::{Attribution, Slot, SlotStatus};
+use crate::error::{Error, Result};
+use crate::model::{Attribution, Outcome, Slot, SlotStatus};
 use crate::outbox::{self, NewEvent};
-use crate::{Error, Outcome, Result, lock, repair, slots};
+use crate::{lock, repair, slots};
 
 pub use crate::model::Intent;
 

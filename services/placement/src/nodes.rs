@@ -4,8 +4,9 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
+use crate::error::{Error, Result};
 use crate::model::{Health, Intent, SlotStatus, StoredHealth};
-use crate::{Error, Result, lock, lost, slots};
+use crate::{lock, lost, slots};
 
 /// A node as inventory hands it over.
 #[derive(Debug, Clone)]

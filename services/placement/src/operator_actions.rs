@@ -3,11 +3,12 @@
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::error::Result;
 use crate::model::{Allocation, AllocationState, Scope};
 use crate::power::{self, Action};
 use crate::release::{self, Begun};
 use crate::timeline::{self, OPERATOR, State};
-use crate::{Result, allocations, lock, outbox};
+use crate::{allocations, lock, outbox};
 
 /// Condition of an allocation that an operator stopped.
 pub const STOPPED: &str = "stopped_by_operator";

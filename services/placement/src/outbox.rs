@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::claims;
+use crate::error::Result;
 use crate::model::{Allocation, Claim};
-use crate::{Result, claims};
 
 /// Redis topic that wakes the sequencer. Notified after commit, never the record (P8).
 pub const TOPIC: &str = "outbox";

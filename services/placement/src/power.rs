@@ -7,9 +7,10 @@ use uuid::Uuid;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
+use crate::error::Result;
 use crate::model::{Allocation, AllocationState, Fence, Image, Outcome, Rescue, Scope, Shape};
 use crate::provision::conflict;
-use crate::{Result, allocations, lock, outbox, timeline, workflows};
+use crate::{allocations, lock, outbox, timeline, workflows};
 
 /// The requested power operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,11 +6,12 @@ use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::allocations::{self, Change, UPDATED, advance};
+use crate::error::{Error, Result};
 use crate::model::{
     Allocation, AllocationState, ClaimState, EvidenceKind, Failure, Fence, GuestAccess, Outcome,
     Scope, Shape, SlotEvidence, SlotStatus,
 };
-use crate::{Error, Result, claims, lock, nodes, outbox, slots, workflows};
+use crate::{claims, lock, nodes, outbox, slots, workflows};
 
 /// What a failed provision left on its host.
 #[derive(Debug, Clone)]

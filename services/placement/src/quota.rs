@@ -2,6 +2,7 @@
 //! service's default.
 use std::collections::{BTreeSet, HashMap};
 
+use gpuaas_placement_decision::GpuCount;
 use jiff_sqlx::Timestamp;
 use serde::Deserialize;
 use serde_json::json;
@@ -11,11 +12,9 @@ use uuid::Uuid;
 
 pub(crate) use crate::error::{ALLOCATIONS, GPUS};
 
-use crate::decision::GpuCount;
-use crate::error::Exceeded;
+use crate::error::{Error, Exceeded, Result};
 use crate::model::{Policy, SlotClass};
 use crate::outbox::{self, NewEvent};
-use crate::{Error, Result};
 
 /// GPUs of all SKUs together that a project may reserve by itself.
 const RESERVED_GPUS: &str = "reserved_gpus";

@@ -4,11 +4,12 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::allocations::{Change, advance};
+use crate::error::{Error, Result};
 use crate::model::{
     Allocation, AllocationState, ClaimState, Fence, Outcome, Scope, Shape, SlotEvidence, SlotStatus,
 };
 use crate::provision::{conflict, free_node, free_untouched, held};
-use crate::{Error, Result, claims, lock, nodes, slots, timeline, workflows};
+use crate::{claims, lock, nodes, slots, timeline, workflows};
 
 /// What accepting a release led to.
 #[derive(Debug)]

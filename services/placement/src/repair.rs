@@ -3,8 +3,9 @@ use gpuaas_common::drift::Kind;
 use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
+use crate::error::{Error, Result};
 use crate::model::{Fence, Outcome, Slot, SlotEvidence, SlotStatus};
-use crate::{Error, Result, host_holds, lock, slots, workflows};
+use crate::{host_holds, lock, slots, workflows};
 
 /// What causes a wipe, for its workflow's trace and log.
 #[derive(Debug, Clone, Copy, Default)]

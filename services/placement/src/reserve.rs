@@ -20,8 +20,8 @@ mod record;
 use gpuaas_common::id::IdGen;
 use uuid::Uuid;
 
-use crate::Result;
 use crate::capacity::Ledger;
+use crate::error::Result;
 
 use now::{run, validate};
 

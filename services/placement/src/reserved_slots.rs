@@ -1,11 +1,11 @@
 //! What is reserved for a project and not in use, for those who may have nothing else.
 use std::collections::BTreeSet;
 
+use gpuaas_placement_decision::Rules;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::Result;
-use crate::decision::Rules;
+use crate::error::Result;
 
 /// The slots that live reservations of a SKU have for a project in a region, and that it does not use.
 #[derive(Debug, Clone, Default)]

@@ -5,7 +5,7 @@
 //! however many sequencers run.
 use sqlx::PgPool;
 
-use crate::Result;
+use crate::error::Result;
 
 /// Events sequenced in one go.
 const BATCH: u64 = 1000;

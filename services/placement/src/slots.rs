@@ -9,9 +9,10 @@ use serde_json::json;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::model::{Attribution, EvidenceKind, Slot, SlotClass, SlotEvidence, SlotStatus};
+use crate::error::{Error, Result};
+use crate::lock;
+use crate::model::{Attribution, EvidenceKind, Outcome, Slot, SlotClass, SlotEvidence, SlotStatus};
 use crate::outbox::{self, NewEvent};
-use crate::{Error, Outcome, Result, lock};
 
 macro_rules! select {
     ($tail:literal) => {

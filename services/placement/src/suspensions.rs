@@ -5,7 +5,7 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// What the gateway says of a project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

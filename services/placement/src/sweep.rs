@@ -1,7 +1,7 @@
 //! Deletes rows past their retention in bounded batches, so that no transaction holds much for long.
 use sqlx::PgPool;
 
-use crate::Result;
+use crate::error::Result;
 
 /// Removes workflows with their steps and calls to hosts, and timelines, that ended so many days ago, and returns how many
 /// workflows and timelines went. What bills and audits need stays, and so does all work of an allocation that still holds

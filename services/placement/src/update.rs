@@ -5,8 +5,9 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::allocations::UPDATED;
+use crate::error::{Error, Result};
 use crate::model::Scope;
-use crate::{Error, Result, allocations, lock, outbox};
+use crate::{allocations, lock, outbox};
 
 /// What a project changes of its allocation; none: as it is.
 #[derive(Debug, Clone, Copy, Default)]

@@ -3,7 +3,7 @@ use gpuaas_common::user_data::UserData;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Stores it beside its allocation, in the transaction that makes that.
 pub(crate) async fn store(conn: &mut PgConnection, id: Uuid, data: &UserData) -> Result<()> {

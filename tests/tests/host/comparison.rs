@@ -1,4 +1,4 @@
-//! The comparison of a node with a real libvirt: the files of a VM that runs, and the repair of what an undefine left.
+//! The comparison of a node with a real libvirt: the files of a VM that runs, and the correction of what an undefine left.
 use gpuaas_tests::api::text;
 use gpuaas_tests::runner::{Case, Place};
 use gpuaas_tests::system::{System, TIMEOUT};
@@ -10,7 +10,7 @@ use uuid::Uuid;
 /// The tests of this file, with the seconds that each usually takes.
 pub fn cases() -> Vec<Case> {
     gpuaas_tests::cases![Place::System;
-        d_72_d_82_nvram_and_seeds_are_compared_and_what_is_left_of_them_is_repaired: 50,
+        d_72_d_82_nvram_and_seeds_are_compared_and_what_is_left_of_them_is_corrected: 50,
         d_82_a_host_is_compared_when_its_agent_starts: 10,
     ]
 }
@@ -23,7 +23,7 @@ async fn row(system: &System, id: &str) -> Value {
     found.unwrap_or_else(|| panic!("{id}: {compared}"))
 }
 
-async fn d_72_d_82_nvram_and_seeds_are_compared_and_what_is_left_of_them_is_repaired() {
+async fn d_72_d_82_nvram_and_seeds_are_compared_and_what_is_left_of_them_is_corrected() {
     const NVRAM: &str = "/var/lib/libvirt/qemu/nvram";
     let system = System::get().await;
     let lab = &system.hosts[0].lab;
@@ -96,17 +96,17 @@ async fn d_72_d_82_nvram_and_seeds_are_compared_and_what_is_left_of_them_is_repa
     sh(&format!("touch {nvram}"));
     let left = row(&system, &unknown.to_string()).await;
     assert_eq!(
-        (&left["repair"], &left["has_nvram"]),
+        (&left["correction"], &left["has_nvram"]),
         (&json!("undo"), &json!(true))
     );
-    let repair = format!(
-        "/api/v1/admin/nodes/{}/comparison/{unknown}:repair",
+    let correct = format!(
+        "/api/v1/admin/nodes/{}/comparison/{unknown}:correct",
         system.node_id
     );
-    let body = json!({ "repair": "undo", "etag": left["etag"], "reason": "test" });
-    let repaired = system.admin.post(&repair, body.clone()).await;
-    assert_eq!(repaired.expect("repaired")["verdict"], "agrees");
-    let late = system.admin.post(&repair, body).await.expect_err("gone");
+    let body = json!({ "correction": "undo", "etag": left["etag"], "reason": "test" });
+    let corrected = system.admin.post(&correct, body.clone()).await;
+    assert_eq!(corrected.expect("corrected")["verdict"], "agrees");
+    let late = system.admin.post(&correct, body).await.expect_err("gone");
     assert_eq!(late.reason(), "ETAG_STALE");
     system.assert_nothing_left().await;
 }

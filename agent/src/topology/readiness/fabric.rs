@@ -3,12 +3,13 @@
 use std::net::Ipv4Addr;
 
 use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use super::CheckResult;
 use crate::checks::{Check, FABRIC_ADDRESS, FABRIC_ROUTE, IPOIB_NETPLAN, TMFIFO};
 use crate::error::HostResult;
 use crate::host::exec;
+use crate::host::ip::{Link, Route, parse};
 use crate::host::root::HostRoot;
 use crate::node::Node;
 use crate::settings::{Fabric, FabricKind, HostProfile};
@@ -18,32 +19,6 @@ const INTERFACES: &str = "ibp";
 /// The management link to a BlueField card.
 const MANAGEMENT: &str = "tmfifo_net0";
 const CHECKS: [&Check; 3] = [&IPOIB_NETPLAN, &FABRIC_ADDRESS, &FABRIC_ROUTE];
-
-#[derive(Deserialize)]
-struct Link {
-    #[serde(default)]
-    ifname: String,
-    #[serde(default)]
-    addr_info: Vec<Address>,
-}
-
-#[derive(Deserialize)]
-struct Address {
-    #[serde(default)]
-    family: String,
-    #[serde(default)]
-    local: String,
-    #[serde(default)]
-    prefixlen: u32,
-}
-
-#[derive(Deserialize)]
-struct Route {
-    #[serde(default)]
-    dst: String,
-    #[serde(default)]
-    dev: String,
-}
 
 /// All checks of the fabric.
 pub(super) async fn all(node: &Node) -> Vec<CheckResult> {
@@ -116,13 +91,9 @@ fn absent(profile: &HostProfile, fabric: &Fabric) -> Option<&'static str> {
     }
 }
 
-async fn ask<T: for<'a> Deserialize<'a>>(arguments: &[&str]) -> HostResult<Vec<T>> {
+async fn ask<T: DeserializeOwned>(arguments: &[&str]) -> HostResult<Vec<T>> {
     let output = exec::run("ip", arguments, exec::PROBE_LIMIT).await?;
     Ok(parse(&output.success("ip")?.stdout))
-}
-
-fn parse<T: for<'a> Deserialize<'a>>(text: &str) -> Vec<T> {
-    serde_json::from_str(text).unwrap_or_default()
 }
 
 fn netplan(root: &HostRoot, fabric: &Fabric) -> CheckResult {

@@ -69,11 +69,11 @@ async fn guest_isolation(node: &Node) -> CheckResult {
         Ok(guests) => (true, format!("the rules of {guests} guests are in force")),
         Err(error) => (false, error.to_string()),
     };
-    let repairs = node.network_rules.repairs();
-    if repairs.count > 0 {
+    let alterations = node.network_rules.alterations();
+    if alterations.count > 0 {
         detail.push_str(&format!(
             "; put back {} times since the agent started, at last since {} not as they must be",
-            repairs.count, repairs.last
+            alterations.count, alterations.last
         ));
     }
     let foreign = node.network_rules.foreign_ports().await.unwrap_or_default();

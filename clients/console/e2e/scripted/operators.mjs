@@ -99,7 +99,7 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     await look("operator-allocation");
   });
 
-  await test("ledger, host and hypervisor of a node beside each other, differences first, each with its repair", async () => {
+  await test("ledger, host and hypervisor of a node beside each other, differences first, each with its correction", async () => {
     await page.goto(`${server.base}/admin/nodes/${nodeId(1)}?tab=comparison`);
     const compared = table("Ledger, host and hypervisor");
     await compared.getByText("Operator decides").first().waitFor();
@@ -120,7 +120,7 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     await dialog.getByLabel("Reason").fill("left over");
     await dialog.getByRole("button", { name: "Undo" }).click();
     await dialog.waitFor({ state: "detached" });
-    assert.deepEqual(server.changes.at(-1).body, { repair: "undo", etag: "62b", reason: "left over" });
+    assert.deepEqual(server.changes.at(-1).body, { correction: "undo", etag: "62b", reason: "left over" });
   });
 
   await test("a_68_a_slot_whose_disk_is_dead_gets_a_spare_one_before_it_is_approved", async () => {

@@ -195,13 +195,13 @@ const comparison = (id) => ({
   rows: [
     { allocation_id: allocationId(1), ledger_state: "active", has_claims: true, journal_slot_ids: [slots[0].id], has_reservation: true, domain_state: "running", verdict: "agrees", detail: "" },
     { allocation_id: allocationId(3), ledger_state: "releasing", has_claims: true, journal_slot_ids: [], has_reservation: false, domain_state: "", verdict: "finish", detail: "a workflow works on it" },
-    { allocation_id: allocationId(2), ledger_state: "active", has_claims: true, journal_slot_ids: [], has_reservation: false, domain_state: "", verdict: "report", detail: "it is active, and the hypervisor has no VM of it: release it", repair: "report", etag: "2a" },
-    { allocation_id: allocationId(98), ledger_state: "", has_claims: false, journal_slot_ids: [], has_reservation: false, has_seed: true, has_nvram: true, domain_state: "", verdict: "report", detail: "the ledger holds nothing for it, and its seed is there: a repair removes the seed", repair: "undo", etag: "62b" },
+    { allocation_id: allocationId(2), ledger_state: "active", has_claims: true, journal_slot_ids: [], has_reservation: false, domain_state: "", verdict: "report", detail: "it is active, and the hypervisor has no VM of it: release it", correction: "report", etag: "2a" },
+    { allocation_id: allocationId(98), ledger_state: "", has_claims: false, journal_slot_ids: [], has_reservation: false, has_seed: true, has_nvram: true, domain_state: "", verdict: "report", detail: "the ledger holds nothing for it, and its seed is there: the correction removes the seed", correction: "undo", etag: "62b" },
     { allocation_id: allocationId(99), ledger_state: "", has_claims: false, journal_slot_ids: slots.filter(({ node_id, status }) => node_id === id && status === "cleanup_blocked").map((one) => one.id), has_reservation: false, domain_state: "", verdict: "report", detail: "the ledger holds nothing for it, and the host holds slots for it: repair them" },
   ],
   differences: [
-    { subject: "disk", kind: "disk_missing", slot_id: slots[0].id, slot_index: slots[0].slot_index, message: "No disk of the host has the identity /dev/disk/by-id/nvme-eui.0000000000000001.", since: ago(3), remediation: "Look for the disk in the host's kernel log.", verdict: "report", repair: "unspecified", detail: "an allocation has the slot, and nothing is touched: it is repaired after its release" },
-    { subject: "partition", kind: "partition_unowned", observed: "6", message: "Partition 6 of the GPUs 5, 7 is active, and no VM of this host has it.", since: ago(1), remediation: "See Fabric Manager's table (`fmpm -l`) and the agent's log.", verdict: "report", repair: "partition", detail: "a repair deactivates it; its host refuses that while a VM may have its GPUs" },
+    { subject: "disk", kind: "disk_missing", slot_id: slots[0].id, slot_index: slots[0].slot_index, message: "No disk of the host has the identity /dev/disk/by-id/nvme-eui.0000000000000001.", since: ago(3), remediation: "Look for the disk in the host's kernel log.", verdict: "report", correction: "unspecified", detail: "an allocation has the slot, and nothing is touched: it is repaired after its release" },
+    { subject: "partition", kind: "partition_unowned", observed: "6", message: "Partition 6 of the GPUs 5, 7 is active, and no VM of this host has it.", since: ago(1), remediation: "See Fabric Manager's table (`fmpm -l`) and the agent's log.", verdict: "report", correction: "deactivate_partition", detail: "the correction deactivates it; its host refuses that while a VM may have its GPUs" },
   ],
 });
 
@@ -291,7 +291,7 @@ export const answers = {
   "GET /api/v1/quotas": quotas,
   "GET /api/v1/project-network": network,
   "PUT /api/v1/project-network": (body) => Object.assign(network, body),
-  "GET /api/v1/health-events": (_, { searchParams }) => ({ events: filtered(searchParams, ["allocation_id", "health", "repair", "start_time", "end_time"], healthEvents.filter((one) => [null, one.allocation_id].includes(searchParams.get("allocation_id")))) }),
+  "GET /api/v1/health-events": (_, { searchParams }) => ({ events: filtered(searchParams, ["allocation_id", "health", "break_fix", "start_time", "end_time"], healthEvents.filter((one) => [null, one.allocation_id].includes(searchParams.get("allocation_id")))) }),
   "GET /api/v1/skus": { skus },
   "GET /api/v1/regions": { regions },
   "GET /api/v1/images": { images: images.slice(0, 1) },
@@ -360,8 +360,8 @@ export const answers = {
   "GET /api/v1/admin/nodes/*": (_, { pathname }) => nodes.find(({ id }) => pathname.endsWith(id)) ?? nodes[0],
   "GET /api/v1/admin/nodes/*/comparison": (_, { pathname }) => comparison(pathname.split("/")[5]),
   "POST /api/v1/admin/nodes/*/resource-slots/*:repair": { state: "running" },
-  "POST /api/v1/admin/nodes/*/comparison/*:repair": { verdict: "agrees" },
-  "POST /api/v1/admin/nodes/*/partitions/*:repair": {},
+  "POST /api/v1/admin/nodes/*/comparison/*:correct": { verdict: "agrees" },
+  "POST /api/v1/admin/nodes/*/partitions/*:deactivate": {},
   "GET /api/v1/admin/images": (_, { searchParams }) => {
     const filter = searchParams.get("filter") ?? "";
     const [text, status] = [/slug:"([^"]*)"/, /status = (\w+)/].map((pattern) => pattern.exec(filter)?.[1] ?? "");

@@ -1,4 +1,4 @@
-/** When GPUs of a project's allocations were not healthy, or were repaired. */
+/** When GPUs of a project's allocations were not healthy, or their host was under break-fix. */
 import type { components } from "@gpuaas/sdk";
 import { useQuery } from "@tanstack/react-query";
 import { client, unwrap } from "./client";
@@ -21,13 +21,13 @@ export function useLatestHealthEvents(project_id: string, page_size: number) {
 export interface HealthFilter {
   allocation_id: string;
   state: "" | "open" | "resolved";
-  kind: "" | "unknown" | "degraded" | "failed" | "repair";
+  kind: "" | "unknown" | "degraded" | "failed" | "break_fix";
 }
 
-/** The same as a filter of the API. A repair by hand counts as degraded, and is a kind of its own for people. */
+/** The same as a filter of the API. Break-fix counts as degraded, and is a kind of its own for people. */
 export function healthFilter({ state, kind }: Omit<HealthFilter, "allocation_id">): string {
   const lasts = { "": "", open: "NOT end_time:*", resolved: "end_time:*" }[state];
-  return everyFilter(kind && (kind === "repair" ? "repair = true" : `health = ${kind}`), kind === "degraded" ? "repair = false" : "", lasts);
+  return everyFilter(kind && (kind === "break_fix" ? "break_fix = true" : `health = ${kind}`), kind === "degraded" ? "break_fix = false" : "", lasts);
 }
 
 /** Those of a project, the newest first, page by page. */

@@ -75,7 +75,7 @@ export function useSlotHistory(node_id: string, slot_id: string, wanted: boolean
   );
 }
 
-/** Repairs of a node by hand, the newest first. */
+/** Break-fix records of a node, the newest first. */
 export function useBreakFixes(node_id: string) {
   return useQuery({
     queryKey: ["break-fixes", node_id],

@@ -39,7 +39,7 @@ function Found({ nodes, close }: { nodes: { id: string; hostname: string }[]; cl
       ...Object.values(allocations ?? {}).map((one) => ({ ...allocationCommand(one), run: go(`/allocations/${one.id}`) })),
       ...nodes.map(({ id, hostname }) => ({ key: id, title: hostname, kind: "Node", also: id, run: go(`/admin/nodes/${id}`) })),
       ...projectCommands(projects).map(({ id, ...command }) => ({ ...command, run: () => chooseProject(id) })),
-      ...(session && projectOf(session) && roleMay(projectOf(session)?.role, "read") ? [{ key: "health-events", title: "Health events", kind: "Page", also: "gpu unhealthy degraded failed repair", run: go("/health-events") }] : []),
+      ...(session && projectOf(session) && roleMay(projectOf(session)?.role, "read") ? [{ key: "health-events", title: "Health events", kind: "Page", also: "gpu unhealthy degraded failed repair break-fix", run: go("/health-events") }] : []),
       { key: "reference", title: "API reference", kind: "Page", also: "openapi help documentation", run: () => location.assign("/reference") },
       ...(["light", "system", "dark"] as const).map((theme) => ({ key: theme, title: `${theme.charAt(0).toUpperCase()}${theme.slice(1)} theme`, kind: "Setting", run: () => chooseTheme(theme) })),
     ];

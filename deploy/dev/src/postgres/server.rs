@@ -112,10 +112,7 @@ impl Server {
 
     /// Ends the server, without waiting for its clients.
     pub fn stop(&self) {
-        if let Some(process) = self.running() {
-            process.stop(Signal::SIGINT, Duration::from_secs(20));
-        }
-        self.pid_file.remove();
+        self.pid_file.stop(Signal::SIGINT, Duration::from_secs(20));
     }
 
     fn data(&self) -> PathBuf {
@@ -184,16 +181,21 @@ impl Server {
                 return Ok(());
             };
             if !process.alive() || tokio::time::Instant::now() >= deadline {
-                return Err(Error::NotReady {
-                    part: "postgres".to_owned(),
-                    reason: reason.to_string(),
-                    log: self.log.clone(),
-                    tail: process::tail(&self.log),
-                });
+                return Err(process::not_ready(
+                    "postgres",
+                    reason.to_string(),
+                    &self.log,
+                ));
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
+}
+
+/// Whether the server has a database of this name.
+pub async fn exists(conn: &mut PgConnection, name: &str) -> Result<bool> {
+    let exists = sqlx::query_scalar("SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)");
+    Ok(exists.bind(name).fetch_one(conn).await?)
 }
 
 /// A binary of the newest installed version.

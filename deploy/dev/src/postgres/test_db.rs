@@ -15,7 +15,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, PgPool};
 
 use crate::error::{Error, Result, chain};
-use crate::postgres::server::{Access, Server};
+use crate::postgres::server::{Access, Server, exists};
 use crate::process::PidFile;
 use crate::{paths, ports};
 
@@ -268,11 +268,6 @@ async fn template(server: &Server, conn: &mut PgConnection) -> Result<String> {
     )))
     .await?;
     Ok(name)
-}
-
-async fn exists(conn: &mut PgConnection, name: &str) -> Result<bool> {
-    let exists = sqlx::query_scalar("SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)");
-    Ok(exists.bind(name).fetch_one(conn).await?)
 }
 
 async fn copy(conn: &mut PgConnection, template: &str, name: &str) -> Result<()> {

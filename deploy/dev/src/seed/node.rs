@@ -89,7 +89,6 @@ fn usable(token: &Path, key: &Path) -> bool {
 
 /// Waits until the agent has enrolled and reports.
 async fn enrolled(stack: &Stack, lab: &Lab, admin: &Api, node: &str) -> Result<()> {
-    let log = lab.part().log().to_path_buf();
     let mut observed = String::new();
     let done = until(async || {
         let node = admin.get(&format!("/api/v1/admin/nodes/{node}")).await?;
@@ -103,12 +102,7 @@ async fn enrolled(stack: &Stack, lab: &Lab, admin: &Api, node: &str) -> Result<(
     });
     match done.await? {
         Some(()) => Ok(()),
-        None => Err(Error::NotReady {
-            part: "agent".to_owned(),
-            reason: observed,
-            tail: process::tail(&log),
-            log,
-        }),
+        None => Err(process::not_ready("agent", observed, lab.part().log())),
     }
 }
 

@@ -8,7 +8,7 @@ use sqlx::{Connection as _, PgConnection};
 
 use crate::error::{Error, Result};
 use crate::paths;
-use crate::postgres::Server;
+use crate::postgres::{Server, exists};
 
 /// Makes the roles with their passwords and the database, and applies what is missing of the migrations.
 pub async fn prepare(server: &Server, secrets: &Path) -> Result<()> {
@@ -30,11 +30,7 @@ pub async fn prepare(server: &Server, secrets: &Path) -> Result<()> {
     }
     let refused = |error: gpuaas_migrations::Error| Error::other(crate::error::chain(&error));
     let mut superuser = server.superuser("postgres").await?;
-    let query = sqlx::query_scalar("SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)");
-    let exists: bool = query
-        .bind(super::DATABASE)
-        .fetch_one(&mut superuser)
-        .await?;
+    let exists = exists(&mut superuser, super::DATABASE).await?;
     if made || !exists {
         gpuaas_migrations::bootstrap_roles(&mut superuser, &passwords)
             .await

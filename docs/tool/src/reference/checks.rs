@@ -12,7 +12,7 @@ have the names of these checks. `gpuaas-node-agent preflight --config FILE` runs
 `scripts/ops/gpuaas_slice_host_parity_check.sh` prints them for programs.\n\n\
 How much a check counts depends on what the host is for. *hard*: a failure makes what it concerns unschedulable. *warn*: \
 it is reported. *info*: neither outcome is a fault. `-`: it does not apply. A failure ends by itself with the first report \
-that finds it repaired.\n";
+that finds it corrected.\n";
 
 /// The page.
 pub fn page(checks: &[&Check]) -> String {

@@ -16,7 +16,9 @@ use uuid::Uuid;
 
 use super::errors::worth_repeating;
 use super::operator_actions::{self, Doing};
-use super::{certificates, comparison, comparison_correction, force_release, partition_repair};
+use super::{
+    certificates, comparison, comparison_correction, force_release, partition_deactivation,
+};
 use crate::convert;
 use crate::reconcile;
 use crate::store::read;
@@ -256,32 +258,33 @@ impl AllocationAdminService for AdminApi {
         ))
     }
 
-    async fn repair_comparison(
+    async fn correct_comparison(
         &self,
-        request: Request<pb::RepairComparisonRequest>,
+        request: Request<pb::CorrectComparisonRequest>,
     ) -> Result<Response<pb::NodeComparisonRow>, Status> {
         let caller = Caller::of(&request)?;
         let request = request.into_inner();
-        let mut repaired = comparison_correction::correct_row(&self.deps, &caller, &request).await;
-        if repaired.as_ref().is_err_and(worth_repeating) {
-            repaired = comparison_correction::correct_row(&self.deps, &caller, &request).await;
+        let mut corrected = comparison_correction::correct_row(&self.deps, &caller, &request).await;
+        if corrected.as_ref().is_err_and(worth_repeating) {
+            corrected = comparison_correction::correct_row(&self.deps, &caller, &request).await;
         }
-        Ok(Response::new(repaired?))
+        Ok(Response::new(corrected?))
     }
 
-    async fn repair_partition(
+    async fn deactivate_partition(
         &self,
-        request: Request<pb::RepairPartitionRequest>,
-    ) -> Result<Response<pb::RepairPartitionResponse>, Status> {
+        request: Request<pb::DeactivatePartitionRequest>,
+    ) -> Result<Response<pb::DeactivatePartitionResponse>, Status> {
         let caller = Caller::of(&request)?;
         let request = request.into_inner();
-        let mut repaired =
-            partition_repair::deactivate_unowned(&self.deps, &caller, &request).await;
-        if repaired.as_ref().is_err_and(worth_repeating) {
-            repaired = partition_repair::deactivate_unowned(&self.deps, &caller, &request).await;
+        let mut deactivated =
+            partition_deactivation::deactivate_unowned(&self.deps, &caller, &request).await;
+        if deactivated.as_ref().is_err_and(worth_repeating) {
+            deactivated =
+                partition_deactivation::deactivate_unowned(&self.deps, &caller, &request).await;
         }
-        repaired?;
-        Ok(Response::new(pb::RepairPartitionResponse {}))
+        deactivated?;
+        Ok(Response::new(pb::DeactivatePartitionResponse {}))
     }
 
     async fn get_slot_repair(

@@ -103,11 +103,11 @@ fn row(
         Verdict::Report => pb::ComparisonVerdict::Report,
     };
     let correction = match judged.correction {
-        None => pb::ComparisonRepair::Unspecified,
-        Some(Correction::Adopt) => pb::ComparisonRepair::Adopt,
-        Some(Correction::Finish) => pb::ComparisonRepair::Finish,
-        Some(Correction::CleanUp | Correction::RemoveLeftovers) => pb::ComparisonRepair::Undo,
-        Some(Correction::Report) => pb::ComparisonRepair::Report,
+        None => pb::ComparisonCorrection::Unspecified,
+        Some(Correction::Adopt) => pb::ComparisonCorrection::Adopt,
+        Some(Correction::Finish) => pb::ComparisonCorrection::Finish,
+        Some(Correction::CleanUp | Correction::RemoveLeftovers) => pb::ComparisonCorrection::Undo,
+        Some(Correction::Report) => pb::ComparisonCorrection::Report,
     };
     let mut row = pb::NodeComparisonRow {
         ledger_state: known.map(|row| row.state.clone()).unwrap_or_default(),
@@ -124,7 +124,7 @@ fn row(
             .unwrap_or_default(),
         verdict: verdict.into(),
         detail: judged.detail.to_owned(),
-        repair: correction.into(),
+        correction: correction.into(),
         allocation_id,
         etag: String::new(),
         guest_state: 0,

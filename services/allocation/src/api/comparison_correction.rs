@@ -18,12 +18,12 @@ use crate::workflow::Deps;
 use crate::workflow::failure::StepError;
 use crate::workflow::host::Host;
 
-const METHOD: &str = "RepairComparison";
+const METHOD: &str = "CorrectComparison";
 
 pub(super) async fn correct_row(
     deps: &Deps,
     caller: &Caller,
-    request: &pb::RepairComparisonRequest,
+    request: &pb::CorrectComparisonRequest,
 ) -> Result<pb::NodeComparisonRow, Error> {
     let node_id = id::parse("node_id", &request.node_id)?;
     let allocation_id = id::parse("allocation_id", &request.allocation_id)?;
@@ -31,8 +31,8 @@ pub(super) async fn correct_row(
     if request.etag.is_empty() {
         return Err(Error::required("etag"));
     }
-    if request.repair() == pb::ComparisonRepair::Unspecified {
-        return Err(Error::required("repair"));
+    if request.correction() == pb::ComparisonCorrection::Unspecified {
+        return Err(Error::required("correction"));
     }
     let scope = idempotency::Scope {
         principal: &caller.principal,
@@ -57,14 +57,14 @@ pub(super) async fn correct_row(
         idempotency::record(&mut tx, scope, &hash, &allocation_id.to_string()).await?;
         let workflow_id = in_ledger(&mut tx, allocation_id, correction).await?;
         let detail = json!({
-            "reason": reason, "allocation_id": allocation_id, "repair": correction.0.as_str(),
+            "reason": reason, "allocation_id": allocation_id, "correction": correction.0.as_str(),
             "finding": correction.1.map(|discrepancy| discrepancy.kind()), "workflow_id": workflow_id,
         });
         // what it leaves is known when the host has been compared again
         let before = found.as_ref().map(|one| &one.row);
         let entry = audit::Entry {
             principal: &caller.principal,
-            action: "node.repair",
+            action: "node.correct",
             resource: "node",
             resource_id: &node_id.to_string(),
             request_id: &caller.request_id,
@@ -101,7 +101,7 @@ async fn row_of(
 /// The correction that the row offers, when it is the row and the correction that the operator means.
 fn offered(
     found: Option<&Compared>,
-    request: &pb::RepairComparisonRequest,
+    request: &pb::CorrectComparisonRequest,
 ) -> Result<(Correction, Option<Discrepancy>), Error> {
     let now = found.map(|one| one.row.etag.as_str()).unwrap_or_default();
     etag::check(&request.etag, now)?;
@@ -114,8 +114,10 @@ fn offered(
         ..
     } = *judged;
     match correction {
-        Some(correction) if row.repair() == request.repair() => Ok((correction, discrepancy)),
-        _ if request.repair() == pb::ComparisonRepair::Undo
+        Some(correction) if row.correction() == request.correction() => {
+            Ok((correction, discrepancy))
+        }
+        _ if request.correction() == pb::ComparisonCorrection::Undo
             && (row.has_claims || !row.journal_slot_ids.is_empty()) =>
         {
             Err(claimed(
@@ -125,7 +127,7 @@ fn offered(
         _ => Err(Error::new(
             Code::FailedPrecondition,
             ErrorReason::StateConflict,
-            "The row offers another repair, or none: do what its detail says.",
+            "The row offers another correction, or none: do what its detail says.",
         )),
     }
 }

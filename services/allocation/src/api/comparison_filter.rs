@@ -29,17 +29,17 @@ static CATALOG: Catalog = Catalog {
             "listed.verdict",
         ),
         Field::new(
-            "repair",
+            "correction",
             Kind::OneOf(&[
                 "unspecified",
                 "adopt",
                 "finish",
                 "undo",
                 "report",
-                "slot",
-                "partition",
+                "repair_slot",
+                "deactivate_partition",
             ]),
-            "listed.repair",
+            "listed.correction",
         ),
         Field::new("allocation_id", Kind::Id, "listed.allocation_id"),
         Field::new("slot_id", Kind::Id, "listed.slot_id"),
@@ -98,7 +98,7 @@ impl Wish {
         };
         let statement = Statement::new(&[
             "SELECT * FROM jsonb_to_recordset($1) AS found
-                (number bigint, subject text, kind text, verdict text, repair text, allocation_id uuid, slot_id uuid,
+                (number bigint, subject text, kind text, verdict text, correction text, allocation_id uuid, slot_id uuid,
                  slot_index bigint, since timestamptz)",
         ])
         .bind(Value::Array(listed));
@@ -132,14 +132,14 @@ fn verdict(verdict: pb::ComparisonVerdict) -> String {
     word(verdict.as_str_name(), "COMPARISON_VERDICT_")
 }
 
-fn repair(repair: pb::ComparisonRepair) -> String {
-    word(repair.as_str_name(), "COMPARISON_REPAIR_")
+fn correction(correction: pb::ComparisonCorrection) -> String {
+    word(correction.as_str_name(), "COMPARISON_CORRECTION_")
 }
 
 fn of_allocation(row: &pb::NodeComparisonRow) -> Value {
     json!({
-        "subject": "allocation", "kind": "", "verdict": verdict(row.verdict()), "repair": repair(row.repair()),
-        "allocation_id": row.allocation_id,
+        "subject": "allocation", "kind": "", "verdict": verdict(row.verdict()),
+        "correction": correction(row.correction()), "allocation_id": row.allocation_id,
     })
 }
 
@@ -150,7 +150,7 @@ fn of_difference(one: &pb::NodeDifference) -> Value {
     let slot_index = slot_id.is_some().then_some(one.slot_index);
     json!({
         "subject": word(one.subject().as_str_name(), "NODE_DIFFERENCE_SUBJECT_"), "kind": one.kind,
-        "verdict": verdict(one.verdict()), "repair": repair(one.repair()), "allocation_id": given(&one.allocation_id),
-        "slot_id": slot_id, "slot_index": slot_index, "since": since.map(|at| at.to_string()),
+        "verdict": verdict(one.verdict()), "correction": correction(one.correction()),
+        "allocation_id": given(&one.allocation_id), "slot_id": slot_id, "slot_index": slot_index, "since": since.map(|at| at.to_string()),
     })
 }

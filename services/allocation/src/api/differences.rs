@@ -12,29 +12,33 @@ use crate::convert;
 use crate::domain::host_holds::{Ledger, host_holds};
 use crate::domain::residue::LedgerState;
 
-/// What follows: the verdict, the repair if there is one, and what it does or why there is none.
-type Judged = (pb::ComparisonVerdict, pb::ComparisonRepair, &'static str);
+/// What follows: the verdict, the correction if there is one, and what it does or why there is none.
+type Judged = (
+    pb::ComparisonVerdict,
+    pb::ComparisonCorrection,
+    &'static str,
+);
 
 const OCCUPIED: Judged =
     none("an allocation has the slot, and nothing is touched: it is repaired after its release");
 const BEING_REPAIRED: Judged = (
     pb::ComparisonVerdict::Finish,
-    pb::ComparisonRepair::Unspecified,
+    pb::ComparisonCorrection::Unspecified,
     "a wipe of the slot runs",
 );
 const PUT_BACK: Judged = (
     pb::ComparisonVerdict::Finish,
-    pb::ComparisonRepair::Unspecified,
+    pb::ComparisonCorrection::Unspecified,
     "the agent puts the rules back by itself",
 );
 const DISK_IS_GONE: Judged = none(
-    "no call repairs it: the disk does not answer on its host; when it is back and empty, it is wiped before it is offered",
+    "no call corrects it: the disk does not answer on its host; when it is back and empty, it is wiped before it is offered",
 );
 const ANOTHER_DISK: Judged = none(
-    "no call repairs it: another disk is there; put the approved one back and repair the slot, or retire the slot",
+    "no call corrects it: another disk is there; put the approved one back and repair the slot, or retire the slot",
 );
 const DEVICE_FIRST: Judged = none(
-    "no call repairs it: it ends with the host's next report once the host is as it was approved",
+    "no call corrects it: it ends with the host's next report once the host is as it was approved",
 );
 const AT_NEXT_REPORT: Judged = none("the host's next report tells whether the slot needs a repair");
 const OTHERS_FIRST: Judged = none(
@@ -49,11 +53,11 @@ const UNDOES: Judged = slot(
 const CLAIMED: Judged = none(
     "another allocation has the slot by the ledger, and nothing is touched: see the runbook of blocked slots",
 );
-const PARTITION: Judged = none("no call repairs it: see the runbook of GPU partitions");
+const PARTITION: Judged = none("no call corrects it: see the runbook of GPU partitions");
 const UNOWNED: Judged = (
     pb::ComparisonVerdict::Report,
-    pb::ComparisonRepair::Partition,
-    "a repair deactivates it; its host refuses that while a VM may have its GPUs",
+    pb::ComparisonCorrection::DeactivatePartition,
+    "the correction deactivates it; its host refuses that while a VM may have its GPUs",
 );
 /// As the agent calls it.
 const OF_NOBODY: &str = "partition_unowned";
@@ -61,7 +65,7 @@ const OF_NOBODY: &str = "partition_unowned";
 const fn none(detail: &'static str) -> Judged {
     (
         pb::ComparisonVerdict::Report,
-        pb::ComparisonRepair::Unspecified,
+        pb::ComparisonCorrection::Unspecified,
         detail,
     )
 }
@@ -69,7 +73,7 @@ const fn none(detail: &'static str) -> Judged {
 const fn slot(detail: &'static str) -> Judged {
     (
         pb::ComparisonVerdict::Report,
-        pb::ComparisonRepair::Slot,
+        pb::ComparisonCorrection::RepairSlot,
         detail,
     )
 }
@@ -215,10 +219,10 @@ fn of_slot(slot: &Slot) -> pb::NodeDifference {
     }
 }
 
-fn judged(row: pb::NodeDifference, (verdict, repair, detail): Judged) -> pb::NodeDifference {
+fn judged(row: pb::NodeDifference, (verdict, correction, detail): Judged) -> pb::NodeDifference {
     pb::NodeDifference {
         verdict: verdict.into(),
-        repair: repair.into(),
+        correction: correction.into(),
         detail: detail.to_owned(),
         ..row
     }

@@ -89,7 +89,7 @@ fn held_for(holder: Uuid) -> ListHoldsResponse {
     }
 }
 
-/// Of each difference the subject, whether a repair is offered, and the reason.
+/// Of each difference the subject, whether a repair of its slot is offered, and the reason.
 fn rows(slot: &Slot, host: &ListHoldsResponse) -> Vec<(pb::NodeDifferenceSubject, bool, String)> {
     let found = differences(&ledger(slot), host).into_iter();
     let row = |one: pb::NodeDifference| {
@@ -98,9 +98,9 @@ fn rows(slot: &Slot, host: &ListHoldsResponse) -> Vec<(pb::NodeDifferenceSubject
             "{one:?}"
         );
         assert!(!one.detail.is_empty(), "{one:?}");
-        let repair = match one.repair() {
-            pb::ComparisonRepair::Slot => true,
-            pb::ComparisonRepair::Unspecified => false,
+        let repair = match one.correction() {
+            pb::ComparisonCorrection::RepairSlot => true,
+            pb::ComparisonCorrection::Unspecified => false,
             other => panic!("{other:?}"),
         };
         (one.subject(), repair, one.detail)
@@ -109,7 +109,7 @@ fn rows(slot: &Slot, host: &ListHoldsResponse) -> Vec<(pb::NodeDifferenceSubject
 }
 
 #[test]
-fn d_80_every_drift_of_a_slot_is_a_row_with_its_repair_or_why_there_is_none() {
+fn d_80_every_drift_of_a_slot_is_a_row_with_its_correction_or_why_there_is_none() {
     use SlotStatus::{Active, Available, Cleanup, CleanupBlocked, Disabled};
     use pb::NodeDifferenceSubject::{Binding, Disk, Network};
     type Case<'a> = (
@@ -232,8 +232,8 @@ fn d_80_every_drift_of_a_slot_is_a_row_with_its_repair_or_why_there_is_none() {
     ];
     for (status, allocation, kinds, subject, expected) in table {
         let slot = slot_of(status, allocation, kinds);
-        let expected = expected.map(|(_, repair, detail)| {
-            let offered = repair == pb::ComparisonRepair::Slot;
+        let expected = expected.map(|(_, correction, detail)| {
+            let offered = correction == pb::ComparisonCorrection::RepairSlot;
             (subject, offered, detail.to_owned())
         });
         let found = rows(&slot, &ListHoldsResponse::default());
@@ -351,10 +351,10 @@ fn d_82_partitions_are_rows_unless_an_operation_of_their_vm_runs() {
     let owners: Vec<_> = found.iter().map(|one| one.allocation_id.clone()).collect();
     let (has, none) = (HAS.to_string(), String::new());
     assert_eq!(owners, [has.clone(), none.clone(), has, none]);
-    let offered = found.iter().map(pb::NodeDifference::repair);
+    let offered = found.iter().map(pb::NodeDifference::correction);
     let (nothing, partition) = (
-        pb::ComparisonRepair::Unspecified,
-        pb::ComparisonRepair::Partition,
+        pb::ComparisonCorrection::Unspecified,
+        pb::ComparisonCorrection::DeactivatePartition,
     );
     assert_eq!(
         Vec::from_iter(offered),

@@ -4,7 +4,6 @@ use std::time::Duration;
 use gpuaas_common::identity::Caller;
 use gpuaas_common::{Error, id};
 use gpuaas_placement::model::{AllocationState, Shape};
-use gpuaas_placement::{claims, lost, nodes};
 use gpuaas_proto::gpuaas::agent::v1 as agent;
 use gpuaas_proto::gpuaas::agent::v1::virtual_machines_client::VirtualMachinesClient;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
@@ -16,6 +15,7 @@ use uuid::Uuid;
 
 use crate::store::owned::owned;
 use crate::workflow::Deps;
+use crate::workflow::host::Host;
 
 /// Longest time until a host has answered.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -91,26 +91,12 @@ async fn host_of(
             "The allocation is not active. Its VM is measured while it is.",
         ));
     }
-    let claims = claims::of_allocation(&mut conn, id).await?;
-    let claim = claims
-        .first()
-        .ok_or_else(|| none("The allocation has no VM."))?;
-    let node = nodes::get(&mut conn, claim.node_id).await?;
-    if node.instance_id != claim.snapshot.instance_id {
-        return Err(Error::new(
-            Code::FailedPrecondition,
-            ErrorReason::HostReplaced,
-            lost::REPLACED,
-        ));
-    }
-    drop(conn);
-    let channel = deps
-        .peers
-        .host_channel(&node.agent_address, &node.id, &node.instance_id)?;
+    let no_vm = || none("The allocation has no VM.");
+    let (host, claims) = Host::placed_on(deps, &mut conn, id, no_vm).await?;
     let has_gpus = claims
         .iter()
         .any(|claim| !claim.snapshot.bindings.gpu_pci_address.is_empty());
-    Ok((VirtualMachinesClient::new(channel), has_gpus))
+    Ok((host, has_gpus))
 }
 
 /// The time that a request names.

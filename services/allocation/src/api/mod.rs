@@ -16,7 +16,7 @@ mod ingress;
 mod metrics;
 mod network;
 mod operator_actions;
-mod partition_repair;
+mod partition_deactivation;
 mod power;
 mod rescue;
 mod update;

@@ -141,7 +141,7 @@ fn of(state: LedgerState, discrepancy: Option<Discrepancy>, is_bare: bool) -> Ju
             undo("it is over, and its partition of GPUs is connected: the partition is taken apart")
         }
         Some(Discrepancy::LeakedPort(_)) => leftover(
-            "the ledger holds nothing for it, and its port is on the bridge: a repair removes the port",
+            "the ledger holds nothing for it, and its port is on the bridge: the correction removes the port",
             "the ledger holds nothing for it, and its port and more is on the host: repair its slots",
         ),
         Some(Discrepancy::LeakedPartition(_)) => report(
@@ -151,15 +151,15 @@ fn of(state: LedgerState, discrepancy: Option<Discrepancy>, is_bare: bool) -> Ju
             report("the ledger holds nothing for it, and its VM is there: repair its slots")
         }
         Some(Discrepancy::LeakedReservation(_)) => leftover(
-            "the ledger holds nothing for it, and its address is reserved: a repair removes the reservation",
+            "the ledger holds nothing for it, and its address is reserved: the correction removes the reservation",
             "the ledger holds nothing for it, and its address is reserved and slots are held on the host: repair them",
         ),
         Some(Discrepancy::LeakedSeed(_)) => leftover(
-            "the ledger holds nothing for it, and its seed is there: a repair removes the seed",
+            "the ledger holds nothing for it, and its seed is there: the correction removes the seed",
             "the ledger holds nothing for it, and its seed and more is on the host: repair its slots",
         ),
         Some(Discrepancy::LeakedNvram(_)) => leftover(
-            "the ledger holds nothing for it, and its NVRAM is there: a repair removes the NVRAM",
+            "the ledger holds nothing for it, and its NVRAM is there: the correction removes the NVRAM",
             "the ledger holds nothing for it, and its NVRAM and more is on the host: repair its slots",
         ),
         Some(Discrepancy::LeakedHold(_)) => {

@@ -6,7 +6,6 @@ use gpuaas_common::identity::Caller;
 use gpuaas_common::watch::{Sink, Stop, Stream, token};
 use gpuaas_common::{Error, audit, id};
 use gpuaas_placement::model::Shape;
-use gpuaas_placement::{claims, lost, nodes};
 use gpuaas_proto::gpuaas::agent::v1 as agent;
 use gpuaas_proto::gpuaas::agent::v1::virtual_machines_client::VirtualMachinesClient;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
@@ -19,6 +18,7 @@ use uuid::Uuid;
 
 use super::{Watching, expired};
 use crate::store::owned::owned;
+use crate::workflow::host::Host;
 
 /// Longest time until a host has opened a log.
 const OPEN: Duration = Duration::from_secs(30);
@@ -91,24 +91,9 @@ impl Watching {
                 "The allocation is bare metal, which has no serial log.",
             ));
         }
-        let claims = claims::of_allocation(&mut conn, id).await?;
-        let claim = claims
-            .first()
-            .ok_or_else(|| none("The allocation was never placed, so it has no serial log."))?;
-        let node = nodes::get(&mut conn, claim.node_id).await?;
-        if node.instance_id != claim.snapshot.instance_id {
-            return Err(Error::new(
-                Code::FailedPrecondition,
-                ErrorReason::HostReplaced,
-                lost::REPLACED,
-            ));
-        }
-        drop(conn);
-        let channel =
-            self.deps
-                .peers
-                .host_channel(&node.agent_address, &node.id, &node.instance_id)?;
-        Ok(VirtualMachinesClient::new(channel))
+        let never_placed = || none("The allocation was never placed, so it has no serial log.");
+        let (host, _) = Host::placed_on(&self.deps, &mut conn, id, never_placed).await?;
+        Ok(host)
     }
 
     async fn record(

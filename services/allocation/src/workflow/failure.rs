@@ -16,7 +16,7 @@ pub struct Failure {
     pub message: String,
     /// The step, for example `provision.wait_login`.
     pub step: String,
-    /// `guest`, `device` or `host`: decides who may repair.
+    /// `guest`, `device` or `host`: decides who may correct the cause.
     pub failure_class: String,
     /// False when something may be left on the host.
     pub host_clean: bool,

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use gpuaas_common::client::GrpcChannel;
 use gpuaas_common::{Error, time};
-use gpuaas_placement::{networks, nodes};
+use gpuaas_placement::model::Claim;
+use gpuaas_placement::{claims, lost, networks, nodes};
 use gpuaas_proto::gpuaas::agent::v1::node_scheduler_client::NodeSchedulerClient;
 use gpuaas_proto::gpuaas::agent::v1::virtual_machines_client::VirtualMachinesClient;
 use gpuaas_proto::gpuaas::agent::v1::{
@@ -12,6 +13,8 @@ use gpuaas_proto::gpuaas::agent::v1::{
     ListHoldsRequest, ListHoldsResponse, NetworkGroup, ReleaseLeaseRequest, RemoveLeftoversRequest,
     RenewLeaseRequest, SetIngressRequest, SetNetworkGroupRequest,
 };
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use sqlx::PgConnection;
 use tonic::Code;
 use uuid::Uuid;
 
@@ -61,6 +64,33 @@ impl Host {
             leases: NodeSchedulerClient::new(channel.clone()),
             vms: VirtualMachinesClient::new(channel),
         })
+    }
+
+    /// The host instance that an allocation was placed on, with the allocation's claims: a later instance of the same node has
+    /// nothing of it. `none` is the answer for one that was never placed.
+    ///
+    /// # Errors
+    /// The host was installed anew; a malformed address; those of the ledger.
+    pub(crate) async fn placed_on(
+        deps: &Deps,
+        conn: &mut PgConnection,
+        allocation_id: Uuid,
+        none: impl FnOnce() -> Error,
+    ) -> Result<(VirtualMachinesClient<GrpcChannel>, Vec<Claim>), Error> {
+        let claims = claims::of_allocation(conn, allocation_id).await?;
+        let claim = claims.first().ok_or_else(none)?;
+        let node = nodes::get(conn, claim.node_id).await?;
+        if node.instance_id != claim.snapshot.instance_id {
+            return Err(Error::new(
+                Code::FailedPrecondition,
+                ErrorReason::HostReplaced,
+                lost::REPLACED,
+            ));
+        }
+        let channel = deps
+            .peers
+            .host_channel(&node.agent_address, &node.id, &node.instance_id)?;
+        Ok((VirtualMachinesClient::new(channel), claims))
     }
 
     /// Takes or renews the lease for the subject's slots and remembers it in `work`.
@@ -226,7 +256,6 @@ pub fn refused(status: tonic::Status) -> StepError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
     #[test]
     fn a_connection_that_breaks_is_a_host_that_is_away() {

@@ -28,11 +28,11 @@ impl Platform {
     }
 
     /// What corrects a row as it was read, by what the row offers.
-    fn correction_of(&self, row: &pb::NodeComparisonRow) -> pb::RepairComparisonRequest {
-        pb::RepairComparisonRequest {
+    fn correction_of(&self, row: &pb::NodeComparisonRow) -> pb::CorrectComparisonRequest {
+        pb::CorrectComparisonRequest {
             node_id: self.world.node_id.to_string(),
             allocation_id: row.allocation_id.clone(),
-            repair: row.repair,
+            correction: row.correction,
             etag: row.etag.clone(),
             reason: "a test".into(),
         }
@@ -40,11 +40,11 @@ impl Platform {
 
     async fn correct_row(
         &self,
-        request: &pb::RepairComparisonRequest,
+        request: &pb::CorrectComparisonRequest,
         key: &str,
     ) -> Result<pb::NodeComparisonRow, Error> {
         let request = self.admin(request.clone(), Some(key));
-        let corrected = self.admins.clone().repair_comparison(request).await;
+        let corrected = self.admins.clone().correct_comparison(request).await;
         Ok(corrected.map_err(Error::from)?.into_inner())
     }
 
@@ -59,8 +59,8 @@ impl Platform {
     /// Corrections on record: allocation, what was done, and why.
     async fn corrections(&self) -> Vec<(String, String, String)> {
         sqlx::query_as(
-            "SELECT detail->>'allocation_id', detail->>'repair', detail->>'reason'
-               FROM placement.audit WHERE action = 'node.repair' ORDER BY id",
+            "SELECT detail->>'allocation_id', detail->>'correction', detail->>'reason'
+               FROM placement.audit WHERE action = 'node.correct' ORDER BY id",
         )
         .fetch_all(&self.world.owner)
         .await
@@ -84,16 +84,20 @@ async fn d_82_p5_what_nobody_owns_of_a_vm_is_a_row_and_removed_by_its_correction
         "{row:?}"
     );
     assert_eq!(row.verdict(), pb::ComparisonVerdict::Report);
-    assert_eq!(row.repair(), pb::ComparisonRepair::Undo);
+    assert_eq!(row.correction(), pb::ComparisonCorrection::Undo);
 
     let fine = platform.correction_of(&row);
     let user = platform.user(fine.clone(), Some("k"));
-    let denied = platform.admins.clone().repair_comparison(user).await;
+    let denied = platform.admins.clone().correct_comparison(user).await;
     assert_eq!(denied.expect_err("no admin").code(), Code::PermissionDenied);
-    type Change = fn(&mut pb::RepairComparisonRequest);
+    type Change = fn(&mut pb::CorrectComparisonRequest);
     let refusals: [(Change, ErrorReason, &str); 5] = [
         (|one| one.etag.clear(), ErrorReason::FieldRequired, "etag"),
-        (|one| one.repair = 0, ErrorReason::FieldRequired, "repair"),
+        (
+            |one| one.correction = 0,
+            ErrorReason::FieldRequired,
+            "correction",
+        ),
         (
             |one| one.reason.clear(),
             ErrorReason::FieldRequired,
@@ -101,7 +105,7 @@ async fn d_82_p5_what_nobody_owns_of_a_vm_is_a_row_and_removed_by_its_correction
         ),
         (|one| one.etag = "0".into(), ErrorReason::EtagStale, "etag"),
         (
-            |one| one.repair = pb::ComparisonRepair::Adopt.into(),
+            |one| one.correction = pb::ComparisonCorrection::Adopt.into(),
             ErrorReason::StateConflict,
             "",
         ),
@@ -142,14 +146,14 @@ async fn d_82_p5_a_correction_never_removes_what_is_claimed_or_was_changed_since
     let (world, vm) = (&platform.world, vm_name(id));
     // an active allocation, with files that it has and should not have
     let well = platform.row(id).await;
-    assert_eq!(well.repair(), pb::ComparisonRepair::Unspecified);
+    assert_eq!(well.correction(), pb::ComparisonCorrection::Unspecified);
     world.host.leak_seed(&vm);
     let row = platform.row(id).await;
     assert_ne!(row.etag, well.etag);
     assert!(row.has_seed && row.has_claims, "{row:?}");
-    assert_eq!(row.repair(), pb::ComparisonRepair::Report);
-    let undo = pb::RepairComparisonRequest {
-        repair: pb::ComparisonRepair::Undo.into(),
+    assert_eq!(row.correction(), pb::ComparisonCorrection::Report);
+    let undo = pb::CorrectComparisonRequest {
+        correction: pb::ComparisonCorrection::Undo.into(),
         ..platform.correction_of(&row)
     };
     let refused = platform.correct_row(&undo, "k").await.expect_err("claimed");
@@ -172,7 +176,7 @@ async fn d_82_p5_a_correction_never_removes_what_is_claimed_or_was_changed_since
     let vm = vm_name(unknown);
     world.host.leak_nvram(&vm);
     let row = platform.row(unknown).await;
-    assert_eq!(row.repair(), pb::ComparisonRepair::Undo);
+    assert_eq!(row.correction(), pb::ComparisonCorrection::Undo);
     world.host.leak_domain(&vm).await;
     let late = platform
         .correct_row(&platform.correction_of(&row), "k2")
@@ -200,7 +204,7 @@ async fn d_82_p5_a_correction_adopts_and_finishes_what_the_reconciler_would() {
         .await
         .expect("libvirt");
     let row = platform.row(id).await;
-    assert_eq!(row.repair(), pb::ComparisonRepair::Adopt);
+    assert_eq!(row.correction(), pb::ComparisonCorrection::Adopt);
     let adopted = platform
         .correct_row(&platform.correction_of(&row), "k1")
         .await;
@@ -216,7 +220,7 @@ async fn d_82_p5_a_correction_adopts_and_finishes_what_the_reconciler_would() {
     world.host.restart_machine().await;
     world.host_up().await;
     let row = platform.row(id).await;
-    assert_eq!(row.repair(), pb::ComparisonRepair::Finish);
+    assert_eq!(row.correction(), pb::ComparisonCorrection::Finish);
     let finished = platform
         .correct_row(&platform.correction_of(&row), "k2")
         .await;
@@ -277,7 +281,7 @@ async fn d_72_d_79_an_undo_removes_nvram_and_seed_of_what_is_over_and_never_its_
     world.host.leak_seed(&vm);
     let row = platform.row(id).await;
     assert_eq!(row.verdict(), pb::ComparisonVerdict::Undo, "{row:?}");
-    assert_eq!(row.repair(), pb::ComparisonRepair::Undo);
+    assert_eq!(row.correction(), pb::ComparisonCorrection::Undo);
     let correction = platform.correction_of(&row);
     platform
         .correct_row(&correction, "k1")

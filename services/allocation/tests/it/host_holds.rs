@@ -86,7 +86,7 @@ async fn d_82_p1_p2_a_free_slot_that_its_host_holds_is_not_sold_until_a_repair_h
         ("held_on_host", world.slot_ids[0].to_string())
     );
     assert_eq!(row.allocation_id, id.to_string());
-    assert_eq!(row.repair(), pb::ComparisonRepair::Slot);
+    assert_eq!(row.correction(), pb::ComparisonCorrection::RepairSlot);
     assert_eq!(row.since, None, "nobody has noted it");
 
     visit(world).await;
@@ -177,7 +177,7 @@ async fn p5_a_slot_that_somebody_claims_is_left_alone_whatever_its_host_holds() 
     world.host.leak_hold(claimed.id, gone);
     let rows = platform.differences().await;
     assert_eq!(rows.len(), 1, "{rows:?}");
-    assert_eq!(rows[0].repair(), pb::ComparisonRepair::Unspecified);
+    assert_eq!(rows[0].correction(), pb::ComparisonCorrection::Unspecified);
     assert!(rows[0].detail.contains("nothing is touched"), "{rows:?}");
     assert_eq!(rows[0].approved, id.to_string());
     visit(world).await;

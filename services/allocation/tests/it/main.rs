@@ -30,7 +30,7 @@ mod lifecycle;
 mod lost;
 mod metrics;
 mod network;
-mod partition_repair;
+mod partition_deactivation;
 mod platform;
 mod power;
 mod readiness;

@@ -63,7 +63,7 @@ async fn d_56_d_80_a_function_that_another_driver_took_is_bound_again_by_a_repai
             ("driver_rebound", &slot_id.to_string())
         );
         assert_eq!((&*row.approved, &*row.observed), ("vfio-pci", "mlx5_core"));
-        assert_eq!(row.repair(), pb::ComparisonRepair::Slot);
+        assert_eq!(row.correction(), pb::ComparisonCorrection::RepairSlot);
         assert!(
             row.since.is_some() && row.message.contains("mlx5_core"),
             "{row:?}"
@@ -83,7 +83,7 @@ async fn d_56_d_80_a_function_that_another_driver_took_is_bound_again_by_a_repai
     };
     for (filter, order_by, expected) in [
         (
-            "subject = binding AND slot_index = 1 AND repair = slot",
+            "subject = binding AND slot_index = 1 AND correction = repair_slot",
             "",
             vec![1],
         ),

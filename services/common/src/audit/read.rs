@@ -8,9 +8,10 @@ use sqlx::postgres::PgRow;
 use sqlx::{Connection as _, PgConnection, Postgres, QueryBuilder, Row as _};
 use uuid::Uuid;
 
+use crate::error::{Error, Result};
+use crate::page;
 use crate::select::{Catalog, Field, Kind, Selection};
 use crate::time::{from_proto_time, proto_time};
-use crate::{Error, Result, page};
 
 /// Columns of a row, in the names of [`to_record`].
 pub(super) const COLUMNS: &str = "seq, id, current_schema()::text AS source, service, \

@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::chain::{self, Digest};
 use super::read::{COLUMNS, to_record};
-use crate::{Error, Result, db};
+use crate::db;
+use crate::error::{Error, Result};
 
 /// Time between two rounds.
 const INTERVAL: Duration = Duration::from_secs(1);

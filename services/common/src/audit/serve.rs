@@ -12,8 +12,9 @@ use sqlx::PgPool;
 use tonic::{Request, Response, Status};
 
 use super::read::{self, Filter};
+use crate::error::Error;
+use crate::id;
 use crate::page::MAX_PAGE_SIZE;
-use crate::{Error, id};
 
 /// The service.
 pub struct Api {

@@ -20,7 +20,7 @@ pub use page::{Statement, Wanted};
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Longest filter, and longest order, in characters.
 pub const MAX_CHARS: usize = 1000;

@@ -1,6 +1,6 @@
 //! `order_by`: fields with commas between them, each with `desc` after it or not.
 use super::{Catalog, MAX_ORDER, Term};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 pub(super) fn parse(catalog: &'static Catalog, text: &str) -> Result<Vec<Term>> {
     let wrong = |rule: String| Error::invalid("order_by", rule);

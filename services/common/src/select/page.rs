@@ -5,7 +5,8 @@ use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::{Arguments as _, Encode, FromRow, PgConnection, Postgres, QueryBuilder, Row as _, Type};
 
 use super::{Field, Kind, Selection, Value, sql};
-use crate::{Result, page};
+use crate::error::Result;
+use crate::page;
 
 /// Which page.
 #[derive(Clone, Copy, Debug)]

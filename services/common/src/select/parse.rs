@@ -11,7 +11,7 @@ use super::{
     Catalog, Comparison, Expression, Field, Kind, MAX_COMPARISONS, MAX_DEPTH, Operator, Requested,
     Value,
 };
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 pub(super) fn filter(catalog: &'static Catalog, text: &str) -> Result<Option<Expression>> {
     let end = text.chars().count() + 1;

@@ -15,10 +15,11 @@ use tower::{Layer, Service};
 
 use super::limited::ConnectionInfo;
 use crate::access::{self, Group};
+use crate::context::Context;
+use crate::error::{Error, Result};
 use crate::identity::{Caller, Peer, TokenVerifier};
 use crate::origin::{self, Origin};
 use crate::tls::Clients;
-use crate::{Context, Error, Result};
 
 /// An operator at a workstation.
 const OPERATOR: &str = "operator";

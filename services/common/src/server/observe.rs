@@ -12,7 +12,8 @@ use tower::{Layer, Service};
 use tracing::Instrument as _;
 
 use crate::client::{REQUEST_ID, RequestId};
-use crate::{Context, trace};
+use crate::context::Context;
+use crate::trace;
 
 /// Adds [`Observe`].
 #[derive(Clone)]

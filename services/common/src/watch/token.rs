@@ -4,8 +4,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tonic::Code;
 
+use crate::error::{Error, Result};
 use crate::page::{self, Foreign};
-use crate::{Error, Result};
 
 const FIELD: &str = "resume_token";
 

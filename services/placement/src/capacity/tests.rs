@@ -4,11 +4,11 @@ use std::sync::atomic::Ordering;
 
 use futures::future::join_all;
 use gpuaas_dev::postgres::TestDb;
+use gpuaas_placement_decision::Fleet;
 use sqlx::{AssertSqlSafe, PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::{Capacity, Ledger};
-use crate::decision::Fleet;
 
 /// Nodes without slots, each in a region of its own: `r-0`, `r-1`, …
 async fn regions(db: &TestDb, count: usize) -> PgPool {

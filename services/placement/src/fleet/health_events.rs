@@ -20,7 +20,6 @@ pub struct HealthEvent {
     #[sqlx(try_from = "StoredHealth")]
     pub health: Health,
     /// Break-fix: an operator worked on the host, or the device, by hand.
-    #[sqlx(rename = "repair")]
     pub break_fix: bool,
     /// Not before the allocation had them.
     pub started_at: Timestamp,
@@ -43,7 +42,7 @@ pub static EVENTS: Catalog = Catalog {
         Field::sortable("allocation_id", Kind::Id, "listed.allocation_id"),
         Field::sortable("gpu_count", Kind::Number, "listed.gpus"),
         Field::new("health", Kind::OneOf(HEALTH), "listed.health::text"),
-        Field::new("repair", Kind::Flag, "listed.repair"),
+        Field::new("break_fix", Kind::Flag, "listed.break_fix"),
         Field::sortable("start_time", Kind::Time, "listed.started_at"),
         Field::new("end_time", Kind::Time, "listed.ended_at"),
     ],
@@ -65,7 +64,7 @@ pub async fn health_events(
 ) -> gpuaas_common::Result<(Vec<HealthEvent>, String)> {
     let statement = Statement::new(&[
         "WITH mine AS (
-             SELECT e.id, c.allocation_id, 1::bigint AS gpus, e.health, false AS repair, greatest(e.started_at, c.created_at) AS started_at,
+             SELECT e.id, c.allocation_id, 1::bigint AS gpus, e.health, false AS break_fix, greatest(e.started_at, c.created_at) AS started_at,
                     least(e.ended_at, c.released_at) AS ended_at
                FROM allocations a
                JOIN claims c ON c.allocation_id = a.id
@@ -85,8 +84,8 @@ pub async fn health_events(
                 AND b.opened_at < coalesce(c.released_at, 'infinity') AND coalesce(b.closed_at, 'infinity') > c.created_at
               WHERE a.project_id = $1 AND ($2::uuid IS NULL OR a.id = $2)),
               events AS (
-             SELECT min(id) AS id, allocation_id, sum(gpus)::bigint AS gpus, health, repair, started_at, ended_at
-               FROM mine GROUP BY allocation_id, health, repair, started_at, ended_at)
+             SELECT min(id) AS id, allocation_id, sum(gpus)::bigint AS gpus, health, break_fix, started_at, ended_at
+               FROM mine GROUP BY allocation_id, health, break_fix, started_at, ended_at)
          SELECT *, md5(concat_ws('/', id, allocation_id, extract(epoch FROM started_at)))::uuid AS key FROM events",
     ])
     .bind(query.project_id)

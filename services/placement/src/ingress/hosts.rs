@@ -7,9 +7,10 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::{Mapping, columns, of_allocation, owner};
+use crate::allocations;
 use crate::claims::{self, Epochs};
+use crate::error::Result;
 use crate::model::{AllocationState, Claim, ClaimState};
-use crate::{Result, allocations};
 
 /// Until a host is called again that refused or did not answer.
 const RETRY_SECONDS: f64 = 15.0;

@@ -2,6 +2,7 @@
 use std::collections::BTreeMap;
 
 use gpuaas_common::readiness;
+use gpuaas_placement_decision::GpuCount;
 use jiff_sqlx::Timestamp;
 use serde::{Deserialize, Serialize};
 use sqlx::types::Json;
@@ -10,7 +11,6 @@ use uuid::Uuid;
 use super::frozen::{Image, Price};
 use super::request::Constraints;
 use super::states::{AllocationState, Shape};
-use crate::decision::GpuCount;
 
 /// How the owner logs in, as the host reported it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

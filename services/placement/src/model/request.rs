@@ -3,11 +3,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gpuaas_common::user_data::UserData;
+use gpuaas_placement_decision::{GpuCount, PackingStrategy};
 use uuid::Uuid;
 
 use super::frozen::Image;
 use super::states::Shape;
-use crate::decision::{GpuCount, PackingStrategy};
 
 /// The requested resources; validated except for what only the ledger knows.
 #[derive(Debug, Clone, Default)]

@@ -2,6 +2,9 @@
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use gpuaas_placement_decision::{
+    self as decision, BaremetalCandidate, CandidateNode, Fleet, ImageKey, Rules, judge_baremetal,
+};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -10,13 +13,11 @@ use super::fair_share::Batch;
 use super::priority;
 use crate::catalog;
 use crate::constraints::{Constrained, Neighbours};
-use crate::decision::{
-    self, BaremetalCandidate, CandidateNode, Fleet, ImageKey, Rules, judge_baremetal,
-};
 use crate::decision_input::decision_request;
+use crate::error::{Error, Result};
 use crate::model::{Policy, Request, Shape, SlotClass};
+use crate::quota;
 use crate::reserved_slots::Unused;
-use crate::{Error, Result, quota};
 
 /// What is before a request in its queue.
 #[derive(Debug, Default)]

@@ -3,17 +3,18 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use gpuaas_placement_decision::{
+    BaremetalCandidate, CandidateNode, CandidateSlot, Fleet, decide_by, judge_baremetal,
+};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::ahead::{QueuedSpec, able, specs};
 use super::entries::load;
+use crate::candidates;
 use crate::capacity::Capacity;
-use crate::decision::{
-    BaremetalCandidate, CandidateNode, CandidateSlot, Fleet, decide_by, judge_baremetal,
-};
+use crate::error::Result;
 use crate::model::{Health, Policy, SlotClass, SlotStatus};
-use crate::{Result, candidates};
 
 /// Reserves nodes for the first of a queue that does not fit, as few and as free ones as will do, and no others. The copy of
 /// the nodes names the candidates, and only some of those are read. The connection's transaction must

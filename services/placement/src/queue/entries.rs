@@ -1,6 +1,7 @@
 //! Reads queues: the queued requests, their order, and their positions.
 use std::collections::HashMap;
 
+use gpuaas_placement_decision::GpuCount;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
@@ -8,8 +9,7 @@ use sqlx::types::Json;
 use uuid::Uuid;
 
 use super::fair_share::{Batch, order};
-use crate::Result;
-use crate::decision::GpuCount;
+use crate::error::Result;
 use crate::model::{Allocation, AllocationState, Constraints, Priority, SlotClass, Stored};
 
 /// A request in the queue.

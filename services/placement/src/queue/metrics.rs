@@ -2,7 +2,7 @@
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::Result;
+use crate::error::Result;
 use crate::model::SlotClass;
 
 /// A queue that is not empty.

@@ -2,7 +2,7 @@
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::Result;
+use crate::error::Result;
 use crate::model::Priority;
 
 /// Sets a project's class; it also applies to requests that are queued already.

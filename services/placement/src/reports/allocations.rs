@@ -1,6 +1,9 @@
 //! What allocations hold, for the plans and for their readers.
 use std::collections::{BTreeSet, HashMap};
 
+use gpuaas_placement_decision::{
+    self as decision, Choice, GpuCount, ImageKey, Move, PlacedAllocation,
+};
 use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -8,10 +11,9 @@ use uuid::Uuid;
 use super::rows::Row;
 use super::ties::Ties;
 use crate::catalog::{self, Sku};
-use crate::decision::{self, Choice, GpuCount, ImageKey, Move, PlacedAllocation};
 use crate::decision_input::decision_request;
+use crate::error::{Error, Result};
 use crate::model::{AllocationState, Shape};
-use crate::{Error, Result};
 
 /// An allocation as a plan shows it.
 #[derive(Debug, Clone, PartialEq, sqlx::FromRow)]

@@ -1,4 +1,5 @@
 //! Which few allocations would have to be elsewhere for more launches of a size to fit.
+use gpuaas_placement_decision::{GpuCount, PackingStrategy, PlanInput, Step, defragment};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -7,10 +8,9 @@ use super::allocations::{Names, PlannedMove, Skus, allocations, backfill_reserve
 use super::rows::in_regions;
 use crate::capacity::Capacity;
 use crate::catalog::{self, Sku};
-use crate::decision::{GpuCount, PackingStrategy, PlanInput, Step, defragment};
 use crate::decision_input::decision_request;
+use crate::error::{Error, Result};
 use crate::model::Shape;
-use crate::{Error, Result};
 
 /// Most moves of one suggestion.
 pub const MAX_MOVES: u32 = 64;

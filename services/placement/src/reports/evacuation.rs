@@ -2,6 +2,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use gpuaas_placement_decision::{
+    BaremetalCandidate, DisplacedAllocation, Fleet, GpuCount, PlanInput, Rules, evacuate,
+    judge_baremetal, refusal_reasons,
+};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use serde_json::json;
 use sqlx::PgConnection;
@@ -10,15 +14,10 @@ use uuid::Uuid;
 use super::allocations::{Names, PlannedAllocation, PlannedPlacement, Skus};
 use super::rows::{Row, on_nodes};
 use crate::capacity::Capacity;
-use crate::decision::{
-    BaremetalCandidate, DisplacedAllocation, Fleet, GpuCount, PlanInput, Rules, evacuate,
-    judge_baremetal, refusal_reasons,
-};
-use crate::error::cause;
-use crate::error::reasons;
+use crate::error::{Error, Reason, Result, cause, reasons};
 use crate::model::{AllocationState, Policy, Request, Shape, SlotClass};
 use crate::queue::{self, Ahead};
-use crate::{Error, Reason, Result, candidates, nodes};
+use crate::{candidates, nodes};
 
 /// Most nodes of one plan.
 pub const MAX_NODES: usize = 32;

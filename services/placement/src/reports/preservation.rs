@@ -1,4 +1,7 @@
 //! Whether packing preserves bare-metal nodes (B-47, B-48).
+use gpuaas_placement_decision::{
+    self as decision, DrainedNode, PackingStrategy, PlanInput, preserve,
+};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -6,9 +9,8 @@ use super::allocations::{Names, PlannedMove, Skus, allocations, backfill_reserve
 use super::rows::{Row, in_regions};
 use crate::capacity::Capacity;
 use crate::catalog;
-use crate::decision::{DrainedNode, PackingStrategy, PlanInput, preserve};
+use crate::error::Result;
 use crate::model::{SlotClass, Stored};
-use crate::{Result, decision};
 
 /// Most nodes that are shown with their moves.
 pub const SHOWN: usize = 50;

@@ -1,12 +1,12 @@
 //! What is held on nodes, as the plans read it.
 use std::collections::BTreeMap;
 
+use gpuaas_placement_decision::GpuCount;
 use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use crate::Result;
-use crate::decision::GpuCount;
+use crate::error::Result;
 use crate::model::{AllocationState, Constraints, Shape};
 
 /// An allocation with its live claims.

@@ -2,10 +2,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use gpuaas_placement_decision::AntiAffinity;
 use uuid::Uuid;
 
 use super::rows::Row;
-use crate::decision::AntiAffinity;
 use crate::model::Constraints;
 
 /// What an anti-affinity names.

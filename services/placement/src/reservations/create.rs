@@ -20,10 +20,10 @@ use super::record::record;
 use super::stored::{CapacityReservation, get, least, offered};
 use crate::capacity::Ledger;
 use crate::catalog::Sku;
-use crate::error::{Exceeded, sentence};
+use crate::error::{Error, Exceeded, Reason, Result, sentence};
 use crate::model::{ReservationState, Scope};
+use crate::quota;
 use crate::reserve::{Mode, Policy, Search, ids_of, in_transaction, over_quota, refusal, retry};
-use crate::{Error, Reason, Result, quota};
 
 /// Method of a member's reservation, in the scope of idempotency keys.
 pub const METHOD: &str = "CreateCapacityReservation";

@@ -12,9 +12,9 @@ use uuid::Uuid;
 use super::hold::{self, Which};
 use super::record::{digested, record};
 use super::stored::{CapacityReservation, get};
+use crate::error::{Error, Result};
 use crate::model::{ReservationState, Scope};
 use crate::reserve::{Mode, Policy, in_transaction, retry};
-use crate::{Error, Result};
 
 /// Method in the scope of idempotency keys.
 pub const CANCEL_METHOD: &str = "CancelCapacityReservation";

@@ -1,16 +1,16 @@
 //! Holding slots, and letting them go.
 use std::collections::VecDeque;
 
+use gpuaas_placement_decision::{Fleet, GpuCount, Rules};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::stored::{CapacityReservation, least};
 use crate::catalog::Sku;
-use crate::decision::{Fleet, GpuCount, Rules};
 use crate::decision_input::decision_request;
+use crate::error::{Error, Result};
 use crate::model::Shape;
 use crate::reserve::{Request, Search, baremetal, place};
-use crate::{Error, Result};
 
 /// What was observed while the groups of one reservation were searched, one after the other.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::Result;
+use crate::error::Result;
 
 /// A project's limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

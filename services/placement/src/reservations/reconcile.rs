@@ -15,9 +15,10 @@ use super::hold::{self, SearchState, Which};
 use super::record::{SYSTEM, digested, record};
 use super::stored::{CapacityReservation, get, least, offered};
 use crate::capacity::Ledger;
+use crate::error::{Error, Result};
 use crate::model::{ReservationState, Scope};
 use crate::reserve::{Mode, Policy, Search, in_transaction};
-use crate::{Error, Result, suspensions};
+use crate::suspensions;
 
 /// The result of one pass over all reservations.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::message::message;
 use super::stored::{CapacityReservation, get};
-use crate::Result;
+use crate::error::Result;
 use crate::model::Scope;
 
 /// What a loop without a person behind it is called in the audit.

@@ -2,15 +2,16 @@
 use std::collections::HashMap;
 
 use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
+use gpuaas_placement_decision::{Fleet, GpuCount};
 use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::candidates;
 use crate::catalog::{self, Sku};
-use crate::decision::{Fleet, GpuCount};
 use crate::decision_input::decision_request;
+use crate::error::{Error, Result};
 use crate::model::{ReservationState, Scope, Shape, SlotStatus};
-use crate::{Error, Result, candidates};
 
 /// A reservation with how it stands.
 #[derive(Debug, Clone, PartialEq, sqlx::FromRow)]

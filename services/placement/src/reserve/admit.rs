@@ -3,10 +3,10 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sqlx::PgConnection;
 
 use crate::catalog::{self, Sku};
-use crate::error::{Exceeded, sentence};
+use crate::error::{Error, Exceeded, Reason, Result, sentence};
 use crate::model::{Policy, Request, Shape};
+use crate::quota;
 use crate::reserved_slots::Unused;
-use crate::{Error, Reason, Result, quota};
 
 /// What only the ledger's catalog knows about a request.
 pub(crate) async fn check(

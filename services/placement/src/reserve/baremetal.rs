@@ -3,6 +3,9 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use gpuaas_common::id::IdGen;
+use gpuaas_placement_decision::{
+    BaremetalCandidate, Fleet, Rules, judge_baremetal, judge_each_baremetal,
+};
 use sqlx::{Acquire as _, PgConnection};
 use uuid::Uuid;
 
@@ -12,13 +15,13 @@ use super::place::{Host, Search, bound, lock_first, unbound};
 use super::record::NewClaim;
 use crate::capacity::Capacity;
 use crate::catalog::Sku;
-pub(super) use crate::decision::Judged;
-use crate::decision::{BaremetalCandidate, Fleet, Rules, judge_baremetal, judge_each_baremetal};
 use crate::decision_input::decision_request;
+use crate::error::{Error, Result};
 use crate::model::{Bindings, Policy, Request, Snapshot};
 use crate::outbox::EventClaim;
 use crate::queue::Ahead;
-use crate::{Error, Result, candidates, constraints};
+use crate::{candidates, constraints};
+pub(super) use gpuaas_placement_decision::Judged;
 
 /// Takes a node that is empty, ready and proven clean, and returns where its agent is, locked. `seen` are nodes on which
 /// the same fitted before, best first; the region is read when none of them can be had, and what else fits there

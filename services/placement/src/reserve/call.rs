@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
+use crate::error::{Error, Result};
 use crate::model::Request;
-use crate::{Error, Result};
 
 /// Method name in the scope of idempotency keys: callers that answer replays themselves search with it.
 pub const METHOD: &str = "Reserve";

@@ -2,18 +2,18 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use gpuaas_placement_decision::{Choice, Fleet, Ranking, Rules, UnschedulableReason, Verdict};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::admit::check;
 use super::baremetal;
 use super::explanation::{Explanation, count};
-use crate::Result;
 use crate::capacity::Capacity;
 use crate::catalog::Sku;
 use crate::constraints;
-use crate::decision::{Choice, Fleet, Ranking, Rules, UnschedulableReason, Verdict};
 use crate::decision_input::launch_request;
+use crate::error::Result;
 use crate::model::{Policy, Request, Shape};
 use crate::queue::Ahead;
 

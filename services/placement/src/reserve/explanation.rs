@@ -1,5 +1,5 @@
 //! Where a request fits now.
-use crate::decision::UnschedulableReason;
+use gpuaas_placement_decision::UnschedulableReason;
 
 /// Where a request would fit now, and what removes the other nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,6 +3,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Instant;
 
 use gpuaas_common::id::IdGen;
+use gpuaas_placement_decision::{Fleet, Rules, refusal_reasons};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -14,10 +15,10 @@ use super::record::{Beginning, begin, claims, entry, insert_allocation};
 use super::{baremetal, explain, place};
 use crate::capacity::{Ledger, Regions};
 use crate::catalog::Sku;
-use crate::decision::{Fleet, Rules, refusal_reasons};
 use crate::decision_input::launch_request;
+use crate::error::{Error, Result};
 use crate::model::{Policy, Request, Shape};
-use crate::{Error, Result, quota};
+use crate::quota;
 
 /// Checks a call on the ledger as it is now. One request is read alone; a batch is reserved and rolled back, because
 /// whether several fit together is only known once they have been placed.

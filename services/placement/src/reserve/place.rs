@@ -2,18 +2,21 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use gpuaas_placement_decision::{
+    self as decision, Choice, Fleet, Ranking, decide_by, refusal_reasons,
+};
 use sqlx::{Acquire as _, PgConnection};
 use uuid::Uuid;
 
 use super::admit::refusal;
 use crate::capacity::Capacity;
 use crate::catalog::Sku;
-use crate::decision::{self, Choice, Fleet, Ranking, decide_by, refusal_reasons};
 use crate::decision_input::launch_request;
+use crate::error::{Error, Result};
 use crate::model::{Policy, Request};
 use crate::queue::Ahead;
 use crate::slots::take;
-use crate::{Error, Result, candidates, constraints};
+use crate::{candidates, constraints};
 
 /// What was taken: slots of a locked node, reserved; for a capacity reservation only locked.
 pub(crate) struct Taken {

@@ -26,10 +26,10 @@ use super::now::{run, validate};
 use super::record::{Beginning, entry, insert_allocation};
 use crate::capacity::Ledger;
 use crate::catalog::Sku;
-use crate::error::Exceeded;
+use crate::error::{Error, Exceeded, Result};
 use crate::model::{AllocationState, Policy, Request, SlotClass};
 use crate::quota::{self, Quota};
-use crate::{Error, Result, constraints, outbox, queue, timeline};
+use crate::{constraints, outbox, queue, timeline};
 
 use serve::STEP;
 pub use serve::{Pass, serve_queue};

@@ -11,10 +11,11 @@ use uuid::Uuid;
 
 use super::place::Taken;
 use crate::catalog::Sku;
+use crate::error::{Error, Result};
 use crate::model::{Allocation, AllocationState, Request, SlotClass, Snapshot};
 use crate::outbox::EventClaim;
 use crate::slots::take;
-use crate::{Error, Result, allocations, outbox, user_data, workflows};
+use crate::{allocations, outbox, user_data, workflows};
 
 /// How an allocation begins.
 #[derive(Debug, Clone, Copy)]

@@ -3,8 +3,8 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::candidates::version;
+use crate::error::{Error, Result};
 use crate::model::{Bindings, SlotClass};
-use crate::{Error, Result};
 
 /// A slot that was just reserved.
 #[derive(Debug, sqlx::FromRow)]

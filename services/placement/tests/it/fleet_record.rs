@@ -421,10 +421,10 @@ async fn an_event_that_outlasts_an_allocation_ends_for_it_with_its_release() {
 }
 
 #[tokio::test]
-async fn a_project_reads_of_the_repairs_of_what_it_has_and_of_no_others() {
+async fn a_project_reads_of_break_fix_of_what_it_has_and_of_no_other() {
     let world = World::new().await;
     let spec = lab_node(&world, "a", "", 2).await;
-    let open = async |slot: Option<Uuid>| {
+    let opened_and_closed = async |slot: Option<Uuid>| {
         let mut tx = world.scheduler.begin().await.expect("begin");
         let word = Attribution::of("user:root", "fan tray 2 stands");
         let record = node_health::open(&mut tx, Uuid::now_v7(), spec.id, slot, word)
@@ -485,7 +485,7 @@ async fn a_project_reads_of_the_repairs_of_what_it_has_and_of_no_others() {
 }
 
 #[tokio::test]
-async fn a_repair_under_two_allocations_is_on_two_pages() {
+async fn break_fix_under_two_allocations_is_on_two_pages() {
     let world = World::new().await;
     let spec = lab_node(&world, "a", "", 2).await;
     let mut both = [world.active(1).await, world.active(1).await];
@@ -513,14 +513,14 @@ async fn a_repair_under_two_allocations_is_on_two_pages() {
 }
 
 #[tokio::test]
-async fn a_repair_of_a_node_is_of_all_its_gpus() {
+async fn break_fix_of_a_node_is_of_all_its_gpus() {
     let (world, specs) = baremetal::world_of_boards(1, Vec::new()).await;
     let id = baremetal::reserve(&world, &baremetal::bare_metal(&world))
         .await
         .expect("reserved");
     let node = specs[0].id;
     let slot = world.slots(node).await[3].id;
-    let repaired = async |slot: Option<Uuid>| {
+    let opened_and_closed = async |slot: Option<Uuid>| {
         let mut tx = world.scheduler.begin().await.expect("begin");
         let word = Attribution::of("user:root", "fan tray 2 stands");
         let record = node_health::open(&mut tx, Uuid::now_v7(), node, slot, word).await;
@@ -531,8 +531,8 @@ async fn a_repair_of_a_node_is_of_all_its_gpus() {
             .expect("closed");
         tx.commit().await.expect("commit");
     };
-    repaired(None).await;
-    repaired(Some(slot)).await;
+    opened_and_closed(None).await;
+    opened_and_closed(Some(slot)).await;
     let seen = events(&world, world.project).await;
     let gpus: Vec<_> = seen
         .iter()

@@ -208,7 +208,7 @@ fn counted(rollup: fleet::Rollup) -> pb::FleetRollup {
 fn event(event: &fleet::HealthEvent) -> pb::HealthEvent {
     let message = match event.health {
         _ if event.break_fix => {
-            "An operator repairs the host of the GPUs by hand. It takes no new allocations meanwhile."
+            "An operator works on the host of the GPUs (break-fix). It takes no new allocations meanwhile."
         }
         Health::Healthy => "",
         Health::Unknown => "The host did not report: whether the GPUs were reachable is unknown.",
@@ -223,6 +223,6 @@ fn event(event: &fleet::HealthEvent) -> pb::HealthEvent {
         start_time: Some(time(event.started_at)),
         end_time: event.ended_at.map(time),
         message: message.to_owned(),
-        repair: event.break_fix,
+        break_fix: event.break_fix,
     }
 }

@@ -319,7 +319,7 @@ async fn what_is_wrong_with_nodes_is_filtered_and_ordered() {
         ("", "", &[degraded, unknown]),
         ("", "start_time", &[unknown, degraded]),
         ("NOT end_time:*", "", &[degraded]),
-        ("health = unknown AND repair = false", "", &[unknown]),
+        ("health = unknown AND break_fix = false", "", &[unknown]),
     ];
     selects(&cases, &fleet::EVENTS, events).await;
 

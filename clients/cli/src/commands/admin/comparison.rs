@@ -1,7 +1,8 @@
-//! `node compare` and `node repair`: ledger, host and hypervisor of a node side by side, and what repairs a difference.
+//! `node compare`, `node correct` and `node deactivate-partition`: ledger, host and hypervisor of a node side by side, and what
+//! corrects a difference.
 use gpuaas_proto::gpuaas::allocation::v1::{
-    CompareNodeRequest, ComparisonRepair, NodeComparison, NodeComparisonRow as Row, NodeDifference,
-    RepairComparisonRequest, RepairPartitionRequest,
+    CompareNodeRequest, ComparisonCorrection, CorrectComparisonRequest, DeactivatePartitionRequest,
+    NodeComparison, NodeComparisonRow as Row, NodeDifference,
 };
 use gpuaas_proto::gpuaas::common::v1::GuestMetricsState;
 
@@ -109,7 +110,7 @@ pub async fn run(session: &Session, named: &str, selected: &Selected) -> Result<
             host(&row),
             hypervisor(&row),
             word(row.verdict()),
-            word(row.repair()),
+            word(row.correction()),
             row.detail,
         ]
     });
@@ -119,7 +120,7 @@ pub async fn run(session: &Session, named: &str, selected: &Selected) -> Result<
         "HOST",
         "HYPERVISOR",
         "VERDICT",
-        "REPAIR",
+        "CORRECTION",
         "DETAIL",
     ];
     print_table(head, rows.collect());
@@ -132,9 +133,14 @@ fn print_differences(node: &str, differences: Vec<NodeDifference>) {
     if differences.is_empty() {
         return;
     }
-    let first = |repair| differences.iter().find(|one| one.repair() == repair);
-    let slot = first(ComparisonRepair::Slot).map(|one| one.slot_index);
-    let partition = first(ComparisonRepair::Partition).map(|one| one.observed.clone());
+    let first = |correction| {
+        differences
+            .iter()
+            .find(|one| one.correction() == correction)
+    };
+    let slot = first(ComparisonCorrection::RepairSlot).map(|one| one.slot_index);
+    let partition =
+        first(ComparisonCorrection::DeactivatePartition).map(|one| one.observed.clone());
     let rows = differences.into_iter().map(|one| {
         let slot = match one.slot_id.as_str() {
             "" => "-".to_owned(),
@@ -148,13 +154,13 @@ fn print_differences(node: &str, differences: Vec<NodeDifference>) {
                 since => time(since),
             },
             word(one.verdict()),
-            word(one.repair()),
+            word(one.correction()),
             format!("{} {} ({})", one.message, one.remediation, one.detail),
         ]
     });
     say!("");
     print_table(
-        ["SLOT", "OF", "SINCE", "VERDICT", "REPAIR", "DETAIL"],
+        ["SLOT", "OF", "SINCE", "VERDICT", "CORRECTION", "DETAIL"],
         rows.collect(),
     );
     if let Some(slot) = slot {
@@ -162,7 +168,7 @@ fn print_differences(node: &str, differences: Vec<NodeDifference>) {
     }
     if let Some(id) = partition {
         say!(
-            "Deactivate a partition, for example: gpuaas admin node repair-partition {node} {id} --reason WHY"
+            "Deactivate a partition, for example: gpuaas admin node deactivate-partition {node} {id} --reason WHY"
         );
     }
 }
@@ -176,7 +182,7 @@ async fn comparison(session: &Session, node_id: String) -> Result<Answer<NodeCom
 }
 
 #[derive(Debug, clap::Args)]
-pub struct RepairFlags {
+pub struct CorrectFlags {
     /// Id, unique prefix of it, or hostname.
     node: String,
     /// Allocation of the row: its id, or a unique prefix or ending of it.
@@ -184,16 +190,16 @@ pub struct RepairFlags {
     /// Reason, for the audit trail.
     #[arg(long)]
     reason: String,
-    /// Etag of the row that you read (`--output json` shows it): the repair is refused if the row has changed since.
+    /// Etag of the row that you read (`--output json` shows it): the correction is refused if the row has changed since.
     #[arg(long, default_value = "")]
     etag: String,
 }
 
-/// `node repair`: does what the row of an allocation offers.
+/// `node correct`: does what the row of an allocation offers.
 ///
 /// # Errors
 /// See [`Failure`].
-pub async fn repair(session: &Session, flags: &RepairFlags) -> Result<(), Failure> {
+pub async fn correct(session: &Session, flags: &CorrectFlags) -> Result<(), Failure> {
     let node = node::resolve(&session.api, &flags.node).await?;
     let rows = comparison(session, node.clone()).await?.message.rows;
     let given = flags.allocation.trim_start_matches('…').to_lowercase();
@@ -207,14 +213,14 @@ pub async fn repair(session: &Session, flags: &RepairFlags) -> Result<(), Failur
             flags.node
         )));
     };
-    if row.repair() == ComparisonRepair::Unspecified {
+    if row.correction() == ComparisonCorrection::Unspecified {
         let detail = if row.detail.is_empty() {
             "ledger, host and hypervisor agree"
         } else {
             &row.detail
         };
         return Err(Failure::Local(format!(
-            "there is nothing to repair: {detail}"
+            "there is nothing to correct: {detail}"
         )));
     }
     let etag = if flags.etag.is_empty() {
@@ -222,10 +228,10 @@ pub async fn repair(session: &Session, flags: &RepairFlags) -> Result<(), Failur
     } else {
         &flags.etag
     };
-    let request = RepairComparisonRequest {
+    let request = CorrectComparisonRequest {
         node_id: node,
         allocation_id: row.allocation_id.clone(),
-        repair: row.repair,
+        correction: row.correction,
         etag: etag.clone(),
         reason: flags.reason.clone(),
     };
@@ -241,8 +247,8 @@ pub async fn repair(session: &Session, flags: &RepairFlags) -> Result<(), Failur
         format!(": {}", now.detail)
     };
     say!(
-        "Repair \"{}\" of allocation {} is accepted. Verdict now: {}{detail}.",
-        word(row.repair()),
+        "Correction \"{}\" of allocation {} is accepted. Verdict now: {}{detail}.",
+        word(row.correction()),
         row.allocation_id,
         word(now.verdict())
     );
@@ -260,12 +266,15 @@ pub struct PartitionFlags {
     reason: String,
 }
 
-/// `node repair-partition`: deactivates one without an owner.
+/// `node deactivate-partition`: deactivates one without an owner.
 ///
 /// # Errors
 /// See [`Failure`].
-pub async fn repair_partition(session: &Session, flags: &PartitionFlags) -> Result<(), Failure> {
-    let request = RepairPartitionRequest {
+pub async fn deactivate_partition(
+    session: &Session,
+    flags: &PartitionFlags,
+) -> Result<(), Failure> {
+    let request = DeactivatePartitionRequest {
         node_id: node::resolve(&session.api, &flags.node).await?,
         partition_id: flags.partition,
         reason: flags.reason.clone(),

@@ -156,11 +156,11 @@ pub enum Command {
     /// Reports of validate-host that are attached to a node.
     #[command(subcommand)]
     Report(host_report::Command),
-    /// Repair a row of the comparison: adopt, finish, undo, or acknowledge a report. Nothing with a claim is removed.
-    Repair(comparison::RepairFlags),
+    /// Correct a row of the comparison: adopt, finish, undo, or acknowledge a report. Nothing with a claim is removed.
+    Correct(comparison::CorrectFlags),
     /// Deactivate an NVSwitch partition that the comparison shows as active without an owner. Refused while an allocation has it, or a
     /// VM may have its GPUs.
-    RepairPartition(comparison::PartitionFlags),
+    DeactivatePartition(comparison::PartitionFlags),
     /// Show whether a node takes allocations, and its claims.
     Placement {
         /// Id, unique prefix of it, or hostname.
@@ -228,8 +228,10 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Show { node } => describe::run(session, &node).await,
         Command::Compare { node, selected } => comparison::run(session, &node, &selected).await,
         Command::Report(command) => host_report::run(session, command).await,
-        Command::Repair(flags) => comparison::repair(session, &flags).await,
-        Command::RepairPartition(flags) => comparison::repair_partition(session, &flags).await,
+        Command::Correct(flags) => comparison::correct(session, &flags).await,
+        Command::DeactivatePartition(flags) => {
+            comparison::deactivate_partition(session, &flags).await
+        }
         Command::Placement { node } => placement::show(session, &node).await,
         Command::EnrolToken { node, out } => enrol_token(session, &node, &out).await,
         Command::Discover {

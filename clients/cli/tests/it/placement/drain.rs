@@ -154,22 +154,22 @@ fn a_drain_that_does_not_end_in_time_says_what_is_left() {
 }
 
 #[test]
-fn d_82_a_node_is_shown_and_repaired_as_ledger_host_and_hypervisor_have_it() {
+fn d_82_a_node_is_shown_and_corrected_as_ledger_host_and_hypervisor_have_it() {
     let world = World::new();
     let node = json!({ "nodes": [{ "id": NODE, "config": { "hostname": "h1" }, "status": {} }] });
     world.get("/api/v1/admin/nodes", node);
     let path = format!("/api/v1/admin/nodes/{NODE}/comparison");
     let rows = json!([
         { "allocation_id": FIRST, "ledger_state": "active", "has_claims": true, "journal_slot_ids": ["a", "b"],
-          "has_reservation": true, "domain_state": "running", "guest_state": "no_login", "verdict": "agrees", "repair": "unspecified", "detail": "" },
-        { "allocation_id": NODE, "domain_state": "shut off", "verdict": "report", "repair": "report", "etag": "1f",
+          "has_reservation": true, "domain_state": "running", "guest_state": "no_login", "verdict": "agrees", "correction": "unspecified", "detail": "" },
+        { "allocation_id": NODE, "domain_state": "shut off", "verdict": "report", "correction": "report", "etag": "1f",
           "has_seed": true, "has_nvram": true, "missing_files": ["nvram"], "detail": "repair its slots" },
     ]);
     let differences = json!([
         { "subject": "binding", "kind": "driver_rebound", "slot_id": FIRST, "slot_index": 3, "message": "It is bound to nvidia.",
-          "since": "2026-11-29T10:00:00Z", "remediation": "Find out why.", "verdict": "report", "repair": "slot", "detail": "a repair binds it" },
+          "since": "2026-11-29T10:00:00Z", "remediation": "Find out why.", "verdict": "report", "correction": "repair_slot", "detail": "a repair binds it" },
         { "subject": "partition", "kind": "partition_unowned", "observed": "6", "message": "Partition 6 is active.",
-          "remediation": "Look.", "verdict": "report", "repair": "partition", "detail": "a repair deactivates it" },
+          "remediation": "Look.", "verdict": "report", "correction": "deactivate_partition", "detail": "it is deactivated" },
     ]);
     let whole = json!({ "node_id": NODE, "rows": rows, "differences": differences });
     world.on(
@@ -185,7 +185,7 @@ fn d_82_a_node_is_shown_and_repaired_as_ledger_host_and_hypervisor_have_it() {
         .collect();
     assert_eq!(
         lines[0],
-        "ALLOCATION LEDGER HOST HYPERVISOR VERDICT REPAIR DETAIL"
+        "ALLOCATION LEDGER HOST HYPERVISOR VERDICT CORRECTION DETAIL"
     );
     assert_eq!(
         lines[1],
@@ -196,50 +196,55 @@ fn d_82_a_node_is_shown_and_repaired_as_ledger_host_and_hypervisor_have_it() {
     let leaked =
         format!("{NODE} none seed, NVRAM shut off, without nvram report report repair its slots");
     assert_eq!(lines[2], leaked);
-    assert_eq!(lines[4], "SLOT OF SINCE VERDICT REPAIR DETAIL");
+    assert_eq!(lines[4], "SLOT OF SINCE VERDICT CORRECTION DETAIL");
     assert!(lines[5].starts_with("3 binding 2026-11-29"), "{lines:?}");
     assert!(
-        lines[5].ends_with("report slot It is bound to nvidia. Find out why. (a repair binds it)"),
+        lines[5].ends_with(
+            "report repair_slot It is bound to nvidia. Find out why. (a repair binds it)"
+        ),
         "{lines:?}"
     );
     assert_eq!(
         lines[6],
-        "- partition just now report partition Partition 6 is active. Look. (a repair deactivates it)"
+        "- partition just now report deactivate_partition Partition 6 is active. Look. (it is deactivated)"
     );
     assert!(lines[7].contains("slot repair h1 3"), "{lines:?}");
-    assert!(lines[8].contains("node repair-partition h1 6"), "{lines:?}");
+    assert!(
+        lines[8].contains("node deactivate-partition h1 6"),
+        "{lines:?}"
+    );
     let ran = world.run(&["admin", "node", "compare", "h1", "--output", "json"]);
     let reported: Value = serde_json::from_str(&ran.ok().out).expect("JSON");
     assert_eq!(reported["rows"][1]["verdict"], "report");
 
-    // d_82: the repair of a row is that of the row which was read
-    let repair = format!("{path}/{NODE}:repair");
-    world.on("POST", &repair, [(200, json!({ "verdict": "agrees" }))]);
-    let flags = ["admin", "node", "repair", "h1", NODE, "--reason", "seen"];
+    // d_82: the correction of a row is that of the row which was read
+    let correct = format!("{path}/{NODE}:correct");
+    world.on("POST", &correct, [(200, json!({ "verdict": "agrees" }))]);
+    let flags = ["admin", "node", "correct", "h1", NODE, "--reason", "seen"];
     let ran = world.run(&flags).ok();
     assert!(
-        ran.out.contains("Repair \"report\" of allocation"),
+        ran.out.contains("Correction \"report\" of allocation"),
         "{}",
         ran.out
     );
     let sent = world.changes().pop().expect("a change");
     assert_eq!(
         sent.body,
-        json!({ "repair": "report", "etag": "1f", "reason": "seen" })
+        json!({ "correction": "report", "etag": "1f", "reason": "seen" })
     );
-    let agrees = ["admin", "node", "repair", "h1", FIRST, "--reason", "seen"];
+    let agrees = ["admin", "node", "correct", "h1", FIRST, "--reason", "seen"];
     let ran = world.run(&agrees);
     assert!(
-        ran.code == 1 && ran.err.contains("nothing to repair"),
+        ran.code == 1 && ran.err.contains("nothing to correct"),
         "{ran:?}"
     );
     assert_eq!(world.changes().len(), 1);
-    let partition = format!("/api/v1/admin/nodes/{NODE}/partitions/6:repair");
+    let partition = format!("/api/v1/admin/nodes/{NODE}/partitions/6:deactivate");
     world.on("POST", &partition, [(200, json!({}))]);
     let ran = world.run(&[
         "admin",
         "node",
-        "repair-partition",
+        "deactivate-partition",
         "h1",
         "6",
         "--reason",

@@ -3,9 +3,9 @@ import type { HealthEvent } from "../../api/health";
 import { sentence } from "../../lib/text";
 import { Badge } from "../../ui/basics";
 
-/** What it was: a fault by its health, or a repair by hand. */
-export function kindOf({ health = "unknown", repair = false }: HealthEvent): string {
-  return repair ? "Repair by hand" : sentence(health);
+/** What it was: a fault by its health, or break-fix. */
+export function kindOf({ health = "unknown", break_fix = false }: HealthEvent): string {
+  return break_fix ? "Break-fix" : sentence(health);
 }
 
 export function EventBadge({ event }: { event: HealthEvent }) {

@@ -1,4 +1,4 @@
-/** All times in which GPUs of the project were not healthy, or were repaired. */
+/** All times in which GPUs of the project were not healthy, or their host was under break-fix. */
 import { type HealthEvent, type HealthFilter, useHealthEvents } from "../../api/health";
 import { useAllocation } from "../../api/queries";
 import type { Allocation } from "../../api/types";
@@ -25,7 +25,7 @@ const KINDS: { value: HealthFilter["kind"]; label: string }[] = [
   { value: "failed", label: "Failed" },
   { value: "degraded", label: "Degraded" },
   { value: "unknown", label: "Unknown" },
-  { value: "repair", label: "Repair by hand" },
+  { value: "break_fix", label: "Break-fix" },
 ];
 const STATES: { value: HealthFilter["state"]; label: string }[] = [
   { value: "", label: "All" },
@@ -79,7 +79,7 @@ export default function HealthEvents() {
   const filtered = allocation_id !== "" || kind !== "" || state !== "";
   return (
     <Page title="Health events" crumb={<Back to="/overview">Overview</Back>}>
-      <p className="muted">GPU faults and repairs during your allocations.</p>
+      <p className="muted">GPU faults, and work on broken hosts (break-fix), during your allocations.</p>
       <div className="filters" role="search" aria-label="Health events">
         <Select label="State" value={state} onChoose={setState} options={STATES} />
         <Select label="Kind" value={kind} onChoose={setKind} options={KINDS} />
@@ -115,7 +115,7 @@ export default function HealthEvents() {
             </NoMatch>
           ) : (
             <Empty icon={<Activity size={28} />} title="No health events">
-              There were no GPU faults or repairs during the allocations of the project.
+              There were no GPU faults and no break-fix during the allocations of the project.
             </Empty>
           );
         }}

@@ -1,4 +1,4 @@
-/** What of slots and NVSwitch partitions differs between the ledger and the host, each with what repairs it or why nothing does. */
+/** What of slots and NVSwitch partitions differs between the ledger and the host, each with what corrects it or why nothing does. */
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { client, unwrap } from "../../api/client";
@@ -12,7 +12,7 @@ import { Reason } from "./parts";
 import { RepairSlot } from "./slots";
 import { isRepairable, verdictOf } from "./three-way";
 
-const COLUMNS: Column[] = ["Slot", "Kind", "Since", "Verdict", ["Repair", "number"]];
+const COLUMNS: Column[] = ["Slot", "Kind", "Since", "Verdict", ["Correction", "number"]];
 
 const SUBJECTS: Partial<Record<NonNullable<NodeDifference["subject"]>, string>> = {
   binding: "Device",
@@ -22,19 +22,19 @@ const SUBJECTS: Partial<Record<NonNullable<NodeDifference["subject"]>, string>> 
   partition: "GPU partition",
 };
 
-/** The slot that the repair of a difference is offered for: one that a call accepts, and one that only the host holds. */
-export function repairedBy({ repair, slot_id, kind }: NodeDifference, slots: Slot[]): Slot | undefined {
-  const slot = repair === "slot" ? slots.find(({ id }) => !!id && id === slot_id) : undefined;
+/** The slot whose repair is offered for a difference: one that a call accepts, and one that only the host holds. */
+export function repairedBy({ correction, slot_id, kind }: NodeDifference, slots: Slot[]): Slot | undefined {
+  const slot = correction === "repair_slot" ? slots.find(({ id }) => !!id && id === slot_id) : undefined;
   return slot && (kind === "held_on_host" || isRepairable(slot)) ? slot : undefined;
 }
 
 /** Deactivates a partition without an owner. */
-function RepairPartition({ nodeId, id }: { nodeId: string; id: number }) {
+function DeactivatePartition({ nodeId, id }: { nodeId: string; id: number }) {
   const [reason, setReason] = useState("");
   const queries = useQueryClient();
   const name = `partition ${id}`;
   const run = async () => {
-    await unwrap(client.POST("/api/v1/admin/nodes/{node_id}/partitions/{partition_id}:repair", { params: { path: { node_id: nodeId, partition_id: id } }, body: { reason } }));
+    await unwrap(client.POST("/api/v1/admin/nodes/{node_id}/partitions/{partition_id}:deactivate", { params: { path: { node_id: nodeId, partition_id: id } }, body: { reason } }));
     await queries.invalidateQueries({ queryKey: ["node-comparison", nodeId] });
   };
   return (
@@ -49,7 +49,7 @@ function Row({ nodeId, one, slots }: { nodeId: string; one: NodeDifference; slot
   const { slot_id, slot_index, subject, message, remediation, since, detail } = one;
   const [word, tone] = verdictOf(one);
   const slot = repairedBy(one, slots);
-  const partition = one.repair === "partition" ? Number(one.observed) : undefined;
+  const partition = one.correction === "deactivate_partition" ? Number(one.observed) : undefined;
   return (
     <tr>
       <td>{slot_id ? `Slot ${slot_index ?? 0}` : "None"}</td>
@@ -63,7 +63,7 @@ function Row({ nodeId, one, slots }: { nodeId: string; one: NodeDifference; slot
         <Badge tone={tone}>{word}</Badge>
         {detail && <small className="muted block">{sentence(detail)}.</small>}
       </td>
-      <td className="number">{slot ? <RepairSlot slot={slot} /> : partition !== undefined ? <RepairPartition nodeId={nodeId} id={partition} /> : <span className="muted">–</span>}</td>
+      <td className="number">{slot ? <RepairSlot slot={slot} /> : partition !== undefined ? <DeactivatePartition nodeId={nodeId} id={partition} /> : <span className="muted">–</span>}</td>
     </tr>
   );
 }

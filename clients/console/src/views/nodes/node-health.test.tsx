@@ -33,7 +33,7 @@ it("maintenance is offered for a node that is drained", () => {
   expect(shown({ admin_state: "enabled" })).not.toContain("Start maintenance");
 });
 
-it("a repair by hand tells what was broken, what was done, by whom and what became of it", () => {
+it("a break-fix record tells what was broken, what was done, by whom and what became of it", () => {
   const slots = [{ id: "s3", slot_index: 3 }];
   const show = (what: React.ReactNode) => renderToStaticMarkup(<QueryClientProvider client={new QueryClient()}>{what}</QueryClientProvider>);
   const record = { id: "b", node_id: "n", slot_id: "s3", fault: "GPU fell off the bus", opened_by: "user:admin", open_time: "2026-01-02T03:04:05Z", actions: [{ time: "2026-01-02T04:04:05Z", principal: "user:tech", action: "Reseated the board" }] };

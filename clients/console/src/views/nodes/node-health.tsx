@@ -1,4 +1,4 @@
-/** What is known to be broken on a node: findings of health agents, and the records of repairs by hand. */
+/** What is known to be broken on a node: findings of health agents, and its break-fix records. */
 import { useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
 import { client, unwrap } from "../../api/client";
@@ -119,10 +119,10 @@ export function Finding({ finding, slots }: { finding: NodeFinding; slots: Slot[
 
 export function NodeHealth({ nodeId, hostname, slots }: { nodeId: string; hostname: string; slots: Slot[] }) {
   return (
-    <Loaded of={[useBreakFixes(nodeId), useFindings(nodeId)]} lines={3} label="Loading repairs and findings">
+    <Loaded of={[useBreakFixes(nodeId), useFindings(nodeId)]} lines={3} label="Loading break-fix records and findings">
       {(records, findings) => (
         <Card
-          title="Repairs and findings"
+          title="Break-fix records and findings"
           aside={
             <Ask
               trigger={
@@ -138,8 +138,8 @@ export function NodeHealth({ nodeId, hostname, slots }: { nodeId: string; hostna
             />
           }
         >
-          {records.length + findings.length === 0 && <p className="muted">No break-fix record and no open finding. Open a record if the host needs a manual repair. Health agents such as DCGM report findings through the API.</p>}
-          <ul aria-label="Repairs and findings">
+          {records.length + findings.length === 0 && <p className="muted">No break-fix record and no open finding. Open a record when you work on a broken host. Health agents such as DCGM report findings through the API.</p>}
+          <ul aria-label="Break-fix records and findings">
             {findings.map((finding) => (
               <Finding key={finding.id} finding={finding} slots={slots} />
             ))}

@@ -35,7 +35,7 @@ it("d_80_a_guest_that_reported_everything_or_is_not_asked_is_not_mentioned", () 
   }
 });
 
-it("d_80_d_82_what_differs_of_slots_and_partitions_is_beside_the_allocations_with_its_repair_or_why_there_is_none", () => {
+it("d_80_d_82_what_differs_of_slots_and_partitions_is_beside_the_allocations_with_its_correction_or_why_there_is_none", () => {
   const drift = [{ kind: "driver_rebound" }];
   const slots: Slot[] = [
     { id: "s", slot_index: 3, status: "available", drift },
@@ -43,23 +43,23 @@ it("d_80_d_82_what_differs_of_slots_and_partitions_is_beside_the_allocations_wit
     { id: "h", slot_index: 5, status: "available" },
   ];
   const differences: NodeDifference[] = [
-    { subject: "binding", kind: "driver_rebound", slot_id: "s", slot_index: 3, message: "It is bound to nvidia.", since: "2026-11-29T10:00:00Z", verdict: "report", repair: "slot", detail: "a repair binds it" },
-    { subject: "disk", kind: "disk_missing", slot_id: "d", slot_index: 4, message: "No disk has the identity.", verdict: "report", repair: "unspecified", detail: "no call repairs it" },
-    { subject: "hold", kind: "held_on_host", slot_id: "h", slot_index: 5, message: "The host holds it.", verdict: "report", repair: "slot", detail: "a repair removes it" },
-    { subject: "partition", kind: "partition_unowned", observed: "6", message: "Partition 6 is active.", verdict: "report", repair: "partition" },
-    { subject: "partition", kind: "partition_unmatched", observed: "3", message: "Partition 3 is not active.", verdict: "report", repair: "unspecified" },
+    { subject: "binding", kind: "driver_rebound", slot_id: "s", slot_index: 3, message: "It is bound to nvidia.", since: "2026-11-29T10:00:00Z", verdict: "report", correction: "repair_slot", detail: "a repair binds it" },
+    { subject: "disk", kind: "disk_missing", slot_id: "d", slot_index: 4, message: "No disk has the identity.", verdict: "report", correction: "unspecified", detail: "no call corrects it" },
+    { subject: "hold", kind: "held_on_host", slot_id: "h", slot_index: 5, message: "The host holds it.", verdict: "report", correction: "repair_slot", detail: "a repair removes it" },
+    { subject: "partition", kind: "partition_unowned", observed: "6", message: "Partition 6 is active.", verdict: "report", correction: "deactivate_partition" },
+    { subject: "partition", kind: "partition_unmatched", observed: "3", message: "Partition 3 is not active.", verdict: "report", correction: "unspecified" },
   ];
   const text = shown({}, slots, differences);
-  for (const part of ["Slot 3", "It is bound to nvidia.", "A repair binds it.", "Slot 4", "No call repairs it.", "Slot 5", "GPU partition", "5 differences"]) expect(text).toContain(part);
+  for (const part of ["Slot 3", "It is bound to nvidia.", "A repair binds it.", "Slot 4", "No call corrects it.", "Slot 5", "GPU partition", "5 differences"]) expect(text).toContain(part);
   expect(text.match(/Repair <span class="visually-hidden">slot \d/g)).toEqual(['Repair <span class="visually-hidden">slot 3', 'Repair <span class="visually-hidden">slot 5']);
   expect(text.match(/Deactivate <span class="visually-hidden">partition \d/g)).toEqual(['Deactivate <span class="visually-hidden">partition 6']);
   expect(shown({}, slots)).not.toContain("Slot 3");
 });
 
 it("d_82_a_difference_whose_slot_is_not_repaired_by_a_call_has_no_button", () => {
-  const one: NodeDifference = { kind: "driver_rebound", slot_id: "s", repair: "slot" };
+  const one: NodeDifference = { kind: "driver_rebound", slot_id: "s", correction: "repair_slot" };
   expect(repairedBy(one, [{ id: "s", status: "active", allocation_id: "a" }])).toBeUndefined();
   expect(repairedBy(one, [{ id: "s", status: "cleanup_blocked" }])?.id).toBe("s");
-  expect(repairedBy({ ...one, repair: "unspecified" }, [{ id: "s", status: "cleanup_blocked" }])).toBeUndefined();
-  expect(repairedBy({ kind: "held_on_host", repair: "slot" }, [{ status: "available" }])).toBeUndefined();
+  expect(repairedBy({ ...one, correction: "unspecified" }, [{ id: "s", status: "cleanup_blocked" }])).toBeUndefined();
+  expect(repairedBy({ kind: "held_on_host", correction: "repair_slot" }, [{ status: "available" }])).toBeUndefined();
 });

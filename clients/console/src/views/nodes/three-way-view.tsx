@@ -1,4 +1,4 @@
-/** What the ledger, the host and its hypervisor have on a node, beside each other, with what repairs a difference. */
+/** What the ledger, the host and its hypervisor have on a node, beside each other, with what corrects a difference. */
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "wouter";
@@ -16,9 +16,9 @@ import { Operate } from "../allocations/operate";
 import { Differences } from "./differences";
 import { Reason } from "./parts";
 import { RepairSlot } from "./slots";
-import { actionsOf, filesOf, guestOf, repairOf, sorted, verdictOf } from "./three-way";
+import { actionsOf, correctionOf, filesOf, guestOf, sorted, verdictOf } from "./three-way";
 
-const COLUMNS: Column[] = ["Allocation", "Ledger", "Host", "Hypervisor", "Verdict", ["Repair", "number"]];
+const COLUMNS: Column[] = ["Allocation", "Ledger", "Host", "Hypervisor", "Verdict", ["Correction", "number"]];
 
 /** The slots by their index, as people know them. */
 function heldText(ids: string[], slots: Slot[]): string {
@@ -28,22 +28,22 @@ function heldText(ids: string[], slots: Slot[]): string {
 }
 
 /** Does what the row offers, for the row as it was read. */
-function RepairRow({ nodeId, row, name }: { nodeId: string; row: ComparisonRow; name: string }) {
+function CorrectRow({ nodeId, row, name }: { nodeId: string; row: ComparisonRow; name: string }) {
   const [reason, setReason] = useState("");
   const queries = useQueryClient();
-  const offered = repairOf(row);
-  const { allocation_id = "", repair = "unspecified", etag = "" } = row;
+  const offered = correctionOf(row);
+  const { allocation_id = "", correction = "unspecified", etag = "" } = row;
   if (!offered) return null;
   const run = async () => {
     const path = { node_id: nodeId, allocation_id };
-    await unwrap(client.POST("/api/v1/admin/nodes/{node_id}/comparison/{allocation_id}:repair", { params: { path }, body: { repair, etag, reason } }));
+    await unwrap(client.POST("/api/v1/admin/nodes/{node_id}/comparison/{allocation_id}:correct", { params: { path }, body: { correction, etag, reason } }));
     await queries.invalidateQueries({ queryKey: ["node-comparison", nodeId] });
   };
   return (
-    <Confirm needs="operate" danger={repair === "undo"} trigger={<Button small><Wrench size={14} aria-hidden="true" /> {offered.action} <span className="visually-hidden">{name}</span></Button>} title={`${offered.action} ${name}?`} action={offered.action} ready={reason.trim() !== ""} run={run}>
+    <Confirm needs="operate" danger={correction === "undo"} trigger={<Button small><Wrench size={14} aria-hidden="true" /> {offered.action} <span className="visually-hidden">{name}</span></Button>} title={`${offered.action} ${name}?`} action={offered.action} ready={reason.trim() !== ""} run={run}>
       <p>{offered.text}</p>
       {row.detail && <p className="muted">{sentence(row.detail)}.</p>}
-      <Reason id={`why-repair-${allocation_id}`} label="Reason" value={reason} onChange={setReason} />
+      <Reason id={`why-correct-${allocation_id}`} label="Reason" value={reason} onChange={setReason} />
     </Confirm>
   );
 }
@@ -81,8 +81,8 @@ function Row({ nodeId, row, slots, allocation }: { nodeId: string; row: Comparis
           {actions.repair.map((slot) => (
             <RepairSlot key={slot.id} slot={slot} />
           ))}
-          <RepairRow nodeId={nodeId} row={row} name={name} />
-          {!actions.release && actions.repair.length === 0 && !repairOf(row) && <span className="muted">–</span>}
+          <CorrectRow nodeId={nodeId} row={row} name={name} />
+          {!actions.release && actions.repair.length === 0 && !correctionOf(row) && <span className="muted">–</span>}
         </span>
       </td>
     </tr>

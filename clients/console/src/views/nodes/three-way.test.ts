@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { ComparisonRow, Slot } from "../../api/types";
-import { filesOf, actionsOf, isRepairable, repairOf, sorted, verdictOf } from "./three-way";
+import { actionsOf, correctionOf, filesOf, isRepairable, sorted, verdictOf } from "./three-way";
 
 const row = (allocation_id: string, verdict: ComparisonRow["verdict"], more: ComparisonRow = {}): ComparisonRow => ({ allocation_id, verdict, ...more });
 
@@ -47,12 +47,12 @@ it("d_80_a_free_slot_whose_device_another_driver_took_is_repaired_and_no_other_d
   expect(others.map(isRepairable)).toEqual(others.map(() => false));
 });
 
-it("d_82_a_row_says_what_its_repair_does_and_which_files_the_host_has", () => {
-  expect(repairOf(row("a", "agrees", { repair: "unspecified" }))).toBeUndefined();
-  expect(repairOf(row("a", "agrees"))).toBeUndefined();
-  const offered = (["adopt", "finish", "undo", "report"] as const).map((repair) => repairOf(row("a", "report", { repair }))?.action);
+it("d_82_a_row_says_what_its_correction_does_and_which_files_the_host_has", () => {
+  expect(correctionOf(row("a", "agrees", { correction: "unspecified" }))).toBeUndefined();
+  expect(correctionOf(row("a", "agrees"))).toBeUndefined();
+  const offered = (["adopt", "finish", "undo", "report"] as const).map((correction) => correctionOf(row("a", "report", { correction }))?.action);
   expect(offered).toEqual(["Adopt", "Finish", "Undo", "Acknowledge"]);
-  expect(repairOf(row("a", "undo", { repair: "undo" }))?.text).toContain("Disks do not change");
+  expect(correctionOf(row("a", "undo", { correction: "undo" }))?.text).toContain("Disks do not change");
   expect(filesOf(row("a", "report", { has_reservation: true, has_port: true, has_partition: true, has_seed: true, has_nvram: true }))).toBe("address reserved, port, partition, cloud-init disk, NVRAM");
   expect(filesOf(row("a", "agrees"))).toBe("");
 });

@@ -1,4 +1,4 @@
-/** Ledger, host and hypervisor of a node beside each other: the order of the rows, and what repairs each. Pure. */
+/** Ledger, host and hypervisor of a node beside each other: the order of the rows, and what corrects each. Pure. */
 import type { ComparisonRow, Slot } from "../../api/types";
 import type { Tone } from "../../ui/basics";
 
@@ -18,16 +18,16 @@ export function verdictOf({ verdict }: Pick<ComparisonRow, "verdict">): [word: s
   return [word, tone];
 }
 
-/** What the repair of a row does, for people: its button, and what is said before it. */
-const REPAIRS: Partial<Record<NonNullable<ComparisonRow["repair"]>, [action: string, text: string]>> = {
+/** What the correction of a row does, for people: its button, and what is said before it. */
+const CORRECTIONS: Partial<Record<NonNullable<ComparisonRow["correction"]>, [action: string, text: string]>> = {
   adopt: ["Adopt", "The ledger records the VM as stopped. Its owner can start it again."],
   finish: ["Finish", "The VM is started again."],
   undo: ["Undo", "Removes the remains on the host: VM, address, port, cloud-init disk and UEFI settings (NVRAM). Disks do not change."],
   report: ["Acknowledge", "Nothing is changed. The audit trail records that you have seen it."],
 };
 
-export function repairOf({ repair }: ComparisonRow): { action: string; text: string } | undefined {
-  const found = repair && REPAIRS[repair];
+export function correctionOf({ correction }: ComparisonRow): { action: string; text: string } | undefined {
+  const found = correction && CORRECTIONS[correction];
   return found && { action: found[0], text: found[1] };
 }
 
@@ -74,7 +74,7 @@ export function isRepairable(slot: Slot): boolean {
   return status === "cleanup_blocked" || (status === "disabled" && !allocation_id && clean_generation !== generation) || isRebound(slot);
 }
 
-/** What an operator can do about a row: release the allocation, or repair slots. Nothing where the platform acts, or where no call repairs it. */
+/** What an operator can do about a row: release the allocation, or repair slots. Nothing where the platform acts, or where no call corrects it. */
 export interface Actions {
   release: boolean;
   repair: Slot[];

@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use crate::capacity::Ledger;
 use crate::catalog::Sku;
+use crate::error::{Error, Reason, Result};
 use crate::model::{
     Allocation, AllocationState, Constraints, Failure, Policy, Request, Scope, Shape, SlotClass,
 };
@@ -23,7 +24,7 @@ use crate::reserve::admit::{check, check_quota, refusal};
 use crate::reserve::baremetal;
 use crate::reserve::place::{self, Search};
 use crate::reserve::record::{begin, claims};
-use crate::{Error, Reason, Result, allocations, outbox, quota, suspensions, timeline, workflows};
+use crate::{allocations, outbox, quota, suspensions, timeline, workflows};
 
 /// Step of the timeline while an allocation is queued.
 pub(super) const STEP: &str = "wait";

@@ -1,15 +1,10 @@
-//! A service behind the gateway: the common server with the real access layer, and answers made for tests.
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+//! Allocations, with answers made for tests.
+use std::sync::atomic::Ordering;
 
 use gpuaas_common::Error;
 use gpuaas_common::identity::Caller;
-use gpuaas_common::origin::{self, Origin};
-use gpuaas_dev::until::until_ok;
-use gpuaas_proto::gpuaas::allocation::v1::SerialLogPart;
+use gpuaas_common::origin;
 use gpuaas_proto::gpuaas::allocation::v1::allocation_service_server::AllocationService;
-use gpuaas_proto::gpuaas::allocation::v1::read_serial_log_response::Event;
 use gpuaas_proto::gpuaas::allocation::v1::{
     Allocation, AllocationConfig, AllocationMetrics, AllocationState, AllocationStatus,
     BatchCreateAllocationsRequest, BatchCreateAllocationsResponse, CreateAllocationRequest,
@@ -21,170 +16,15 @@ use gpuaas_proto::gpuaas::allocation::v1::{
     UnrescueAllocationRequest, UpdateAllocationRequest, WatchAllocationRequest,
     WatchAllocationResponse, WatchAllocationsRequest, WatchAllocationsResponse,
 };
-use gpuaas_proto::gpuaas::common::v1::{WatchEnd, WatchSynced};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
-use gpuaas_proto::gpuaas::internal::events::v1::event_service_server::EventService;
-use gpuaas_proto::gpuaas::internal::events::v1::{Event as Logged, ReadRequest, ReadResponse};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Response, Status};
 use uuid::Uuid;
 
+use super::record::{HELD_UP, Record, RecordedCall};
+use super::serial_log::serial_log;
 use crate::script;
-
-/// One call as the service saw it.
-#[derive(Clone, Debug)]
-pub struct RecordedCall {
-    pub rpc: &'static str,
-    pub caller: Caller,
-    pub traceparent: String,
-    pub has_deadline: bool,
-    pub origin: Arc<Origin>,
-    pub message: String,
-}
-
-/// A stream that takes nothing for so long while there is more to send is held up.
-const HELD_UP: Duration = Duration::from_millis(300);
-
-/// What the service saw, for the test.
-#[derive(Clone, Debug, Default)]
-pub struct Record {
-    calls: Arc<Mutex<Vec<RecordedCall>>>,
-    open: Arc<AtomicUsize>,
-    sent: Arc<AtomicUsize>,
-    held_up: Arc<AtomicBool>,
-    running: Arc<Mutex<Running>>,
-    console: Arc<watch::Sender<Console>>,
-    /// There is no allocation any more.
-    lost: Arc<AtomicBool>,
-    /// Lists of allocations until one is held.
-    lists: Arc<AtomicUsize>,
-    /// What calls named "held", and a list that is held, wait for.
-    pub release: Arc<Notify>,
-}
-
-/// The serial console of every VM.
-#[derive(Debug, Default)]
-struct Console {
-    printed: Vec<u8>,
-    is_gone: bool,
-}
-
-/// What runs, as the services tell it.
-#[derive(Debug, Default)]
-struct Running {
-    /// Project of every allocation.
-    project: String,
-    allocations: Vec<String>,
-    reservations: Vec<String>,
-    /// Begins after the next list of allocations.
-    later: Vec<String>,
-}
-
-impl Record {
-    /// Allocations are of this project from now on.
-    pub fn owned_by(&self, project: &str) {
-        project.clone_into(&mut self.running.lock().expect("lock").project);
-    }
-
-    /// Allocations and capacity reservations of these names run.
-    pub fn runs(&self, allocations: &[&str], reservations: &[&str]) {
-        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        let mut running = self.running.lock().expect("lock");
-        running.allocations = names(allocations);
-        running.reservations = names(reservations);
-        running.later.clear();
-    }
-
-    /// Nothing runs until allocations are listed once; then these do.
-    pub fn runs_later(&self, allocations: &[&str]) {
-        self.runs(&[], &[]);
-        let later = allocations.iter().map(|name| (*name).to_owned());
-        self.running.lock().expect("lock").later = later.collect();
-    }
-
-    /// No allocation is found from now on.
-    pub fn lose_allocations(&self) {
-        self.lost.store(true, Ordering::SeqCst);
-    }
-
-    /// VMs print this on their serial consoles.
-    pub fn print(&self, bytes: &[u8]) {
-        self.console
-            .send_modify(|console| console.printed.extend(bytes));
-    }
-
-    /// VMs go.
-    pub fn end_vms(&self) {
-        self.console.send_modify(|console| console.is_gone = true);
-    }
-
-    /// The list of allocations of this number, from now on, waits to be released and then tells what runs by then.
-    pub fn hold_list(&self, number: usize) {
-        self.lists.store(number, Ordering::SeqCst);
-    }
-
-    fn is_held(&self) -> bool {
-        let next = |left: usize| left.checked_sub(1);
-        let before = self
-            .lists
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
-        before == Ok(1)
-    }
-
-    /// Names of the capacity reservations that run.
-    pub fn reservations(&self) -> Vec<String> {
-        self.running.lock().expect("lock").reservations.clone()
-    }
-
-    fn project(&self) -> String {
-        self.running.lock().expect("lock").project.clone()
-    }
-
-    /// Names of the allocations that run.
-    fn allocations(&self) -> Vec<String> {
-        let mut running = self.running.lock().expect("lock");
-        let listed = running.allocations.clone();
-        let later = std::mem::take(&mut running.later);
-        running.allocations.extend(later);
-        listed
-    }
-
-    pub fn all(&self) -> Vec<RecordedCall> {
-        self.calls.lock().expect("lock").clone()
-    }
-
-    /// Streams that are open.
-    pub fn open(&self) -> usize {
-        self.open.load(Ordering::SeqCst)
-    }
-
-    /// Returns when so many streams are open.
-    pub async fn until_open(&self, expected: usize) {
-        until_ok("streams", Duration::from_secs(20), async || {
-            let open = self.open();
-            match open == expected {
-                true => Ok(()),
-                false => Err(format!("{open} are open")),
-            }
-        })
-        .await;
-    }
-
-    /// Messages of streams that were handed over to be sent.
-    pub fn sent(&self) -> usize {
-        self.sent.load(Ordering::SeqCst)
-    }
-
-    /// Some stream was held up: everything between the service and its reader is full.
-    pub fn held_up(&self) -> bool {
-        self.held_up.load(Ordering::SeqCst)
-    }
-
-    pub fn clear(&self) {
-        self.calls.lock().expect("lock").clear();
-    }
-}
 
 #[derive(Clone, Debug, Default)]
 pub struct Allocations(pub Record);
@@ -240,63 +80,6 @@ fn no_allocation() -> Status {
         "No such allocation.",
     )
     .into()
-}
-
-/// Bytes of one part.
-const PART: usize = 16 << 10;
-
-/// Sends what was printed and what is, until the VM or the reader is gone.
-async fn serial_log(record: Record, sender: mpsc::Sender<Result<ReadSerialLogResponse, Status>>) {
-    record.open.fetch_add(1, Ordering::SeqCst);
-    let mut console = record.console.subscribe();
-    let (mut sent, mut is_synced) = (0, false);
-    loop {
-        let (part, is_gone) = {
-            let console = console.borrow_and_update();
-            let rest = &console.printed[sent..];
-            (rest[..rest.len().min(PART)].to_vec(), console.is_gone)
-        };
-        let event = if !part.is_empty() {
-            let offset = sent as u64;
-            sent += part.len();
-            Some(Event::Part(SerialLogPart {
-                offset,
-                data: part,
-                ..SerialLogPart::default()
-            }))
-        } else if !is_synced {
-            is_synced = true;
-            Some(Event::Synced(WatchSynced {}))
-        } else if is_gone {
-            Some(Event::End(WatchEnd {}))
-        } else {
-            None
-        };
-        let Some(event) = event else {
-            tokio::select! {
-                changed = console.changed() => if changed.is_err() { break },
-                () = sender.closed() => break,
-            }
-            continue;
-        };
-        let is_end = matches!(event, Event::End(_));
-        let place = match tokio::time::timeout(HELD_UP, sender.reserve()).await {
-            Ok(place) => place,
-            Err(_) => {
-                record.held_up.store(true, Ordering::SeqCst);
-                sender.reserve().await
-            }
-        };
-        let Ok(place) = place else { break };
-        place.send(Ok(ReadSerialLogResponse {
-            event: Some(event),
-            ..ReadSerialLogResponse::default()
-        }));
-        if is_end {
-            break;
-        }
-    }
-    record.open.fetch_sub(1, Ordering::SeqCst);
 }
 
 fn allocation(id: &str, name: &str) -> Allocation {
@@ -562,38 +345,5 @@ impl AllocationService for Allocations {
     ) -> Result<Response<ListWipeCertificatesResponse>, Status> {
         self.see("wipe_certificates", &request)?;
         Ok(Response::new(ListWipeCertificatesResponse::default()))
-    }
-}
-
-/// The log of a ledger that the test writes.
-#[derive(Clone, Debug, Default)]
-pub struct Log(Arc<Mutex<Vec<Logged>>>);
-
-impl Log {
-    /// Adds an event, which gets the next position.
-    pub fn append(&self, event: Logged) {
-        let mut events = self.0.lock().expect("lock");
-        let position = events.len() as i64 + 1;
-        events.push(Logged { position, ..event });
-    }
-
-    /// Keeps the first ones, as a restored ledger does.
-    pub fn keep(&self, count: usize) {
-        self.0.lock().expect("lock").truncate(count);
-    }
-}
-
-#[tonic::async_trait]
-impl EventService for Log {
-    async fn read(&self, request: Request<ReadRequest>) -> Result<Response<ReadResponse>, Status> {
-        let request = request.into_inner();
-        let all = self.0.lock().expect("lock");
-        let events = all
-            .iter()
-            .filter(|one| one.position > request.after_position);
-        Ok(Response::new(ReadResponse {
-            events: events.take(request.limit as usize).cloned().collect(),
-            head_position: all.len() as i64,
-        }))
     }
 }

@@ -1,4 +1,4 @@
-//! D-82: an NVSwitch partition that is active without an owner, its row in the comparison of its node, and its repair.
+//! D-82: an NVSwitch partition that is active without an owner, its row in the comparison of its node, and its deactivation.
 use std::time::Duration;
 
 use gpuaas_common::Error;
@@ -12,22 +12,22 @@ use crate::platform::{Platform, good};
 use crate::world::World;
 
 impl Platform {
-    fn repair_of_partition(&self, partition_id: u32) -> pb::RepairPartitionRequest {
-        pb::RepairPartitionRequest {
+    fn deactivation_of(&self, partition_id: u32) -> pb::DeactivatePartitionRequest {
+        pb::DeactivatePartitionRequest {
             node_id: self.world.node_id.to_string(),
             partition_id,
             reason: "activated by hand".into(),
         }
     }
 
-    async fn repair_partition(
+    async fn deactivate_partition(
         &self,
-        request: &pb::RepairPartitionRequest,
+        request: &pb::DeactivatePartitionRequest,
         key: &str,
     ) -> Result<(), Error> {
         let request = self.admin(request.clone(), Some(key));
-        let repaired = self.admins.clone().repair_partition(request).await;
-        repaired.map(drop).map_err(Error::from)
+        let deactivated = self.admins.clone().deactivate_partition(request).await;
+        deactivated.map(drop).map_err(Error::from)
     }
 
     /// Waits until the host has found what there is, and returns the rows.
@@ -41,7 +41,7 @@ impl Platform {
 }
 
 #[tokio::test]
-async fn d_82_a_partition_of_nobody_is_a_row_and_deactivated_by_its_repair_and_a_claimed_one_is_not()
+async fn d_82_a_partition_of_nobody_is_a_row_and_deactivated_at_an_operators_word_and_a_claimed_one_is_not()
  {
     let platform = Platform::of(
         World::with_board().await,
@@ -79,33 +79,36 @@ async fn d_82_a_partition_of_nobody_is_a_row_and_deactivated_by_its_repair_and_a
             "14"
         )
     );
-    assert_eq!(row.repair(), pb::ComparisonRepair::Partition);
-    let by_repair = pb::CompareNodeRequest {
+    assert_eq!(
+        row.correction(),
+        pb::ComparisonCorrection::DeactivatePartition
+    );
+    let by_correction = pb::CompareNodeRequest {
         node_id: platform.world.node_id.to_string(),
-        filter: "repair = partition".into(),
+        filter: "correction = deactivate_partition".into(),
         ..pb::CompareNodeRequest::default()
     };
-    let request = platform.admin(by_repair, None);
+    let request = platform.admin(by_correction, None);
     let selected = platform.admins.clone().compare_node(request).await;
     let selected = selected.expect("selected").into_inner();
     assert_eq!((selected.rows.len(), selected.differences.len()), (0, 1));
 
-    let fine = platform.repair_of_partition(14);
+    let fine = platform.deactivation_of(14);
     let user = platform.user(fine.clone(), Some("k"));
-    let denied = platform.admins.clone().repair_partition(user).await;
+    let denied = platform.admins.clone().deactivate_partition(user).await;
     assert_eq!(denied.expect_err("no admin").code(), Code::PermissionDenied);
-    let without = pb::RepairPartitionRequest {
+    let without = pb::DeactivatePartitionRequest {
         reason: String::new(),
         ..fine.clone()
     };
-    let refused = platform.repair_partition(&without, "k").await;
+    let refused = platform.deactivate_partition(&without, "k").await;
     assert_eq!(
         refused.expect_err("no reason").reason(),
         ErrorReason::FieldRequired
     );
     for claimed in [own, 13] {
-        let request = platform.repair_of_partition(claimed);
-        let refused = platform.repair_partition(&request, "k").await;
+        let request = platform.deactivation_of(claimed);
+        let refused = platform.deactivate_partition(&request, "k").await;
         assert_eq!(
             refused.expect_err("none of nobody").reason(),
             ErrorReason::StateConflict
@@ -115,19 +118,22 @@ async fn d_82_a_partition_of_nobody_is_a_row_and_deactivated_by_its_repair_and_a
     assert_eq!(world.host.partitions(), both, "nothing was changed");
 
     for _again in 0..2 {
-        platform.repair_partition(&fine, "k1").await.expect("done");
+        platform
+            .deactivate_partition(&fine, "k1")
+            .await
+            .expect("done");
         assert_eq!(world.host.partitions(), [own.to_string()]);
     }
     assert!(platform.differences().await.is_empty());
-    let late = platform.repair_partition(&fine, "k2").await;
+    let late = platform.deactivate_partition(&fine, "k2").await;
     assert_eq!(late.expect_err("gone").reason(), ErrorReason::StateConflict);
     let on_record: Vec<(String, String, i64)> = sqlx::query_as(
-        "SELECT detail->>'repair', detail->>'reason', (detail->>'partition_id')::bigint
-           FROM placement.audit WHERE action = 'node.repair'",
+        "SELECT detail->>'finding', detail->>'reason', (detail->>'partition_id')::bigint
+           FROM placement.audit WHERE action = 'node.deactivate_partition'",
     )
     .fetch_all(&world.owner)
     .await
     .expect("audit rows");
-    let one = ("partition".into(), "activated by hand".into(), 14);
+    let one = ("partition_unowned".into(), "activated by hand".into(), 14);
     assert_eq!(on_record, [one]);
 }

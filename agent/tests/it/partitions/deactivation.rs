@@ -3,7 +3,7 @@ use gpuaas_agent::gpu_fabric::reconcile;
 use gpuaas_agent::gpu_fabric::steps::deactivate_unowned;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
-use crate::partitions::World;
+use super::World;
 use crate::world::allocation;
 
 impl World {
@@ -77,7 +77,7 @@ async fn d_82_no_partition_is_deactivated_while_a_vm_that_nobody_knows_runs_with
 }
 
 #[tokio::test]
-async fn d_82_a_repair_is_done_when_the_table_says_so() {
+async fn d_82_a_deactivation_is_done_when_the_table_says_so() {
     let world = World::new();
     world.board.set("active", "6\n");
     world.board.set("lies", "");

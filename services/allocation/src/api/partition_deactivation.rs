@@ -1,4 +1,4 @@
-//! The repair of an NVSwitch partition that is active without an owner: an operator decides, on record, and the host checks last.
+//! The deactivation of an NVSwitch partition that is active without an owner: an operator decides, on record, and the host checks last.
 use gpuaas_common::identity::Caller;
 use gpuaas_common::{Error, audit, id, idempotency};
 use gpuaas_placement::outbox;
@@ -14,12 +14,12 @@ use crate::workflow::Deps;
 use crate::workflow::failure::StepError;
 use crate::workflow::host::Host;
 
-const METHOD: &str = "RepairPartition";
+const METHOD: &str = "DeactivatePartition";
 
 pub(super) async fn deactivate_unowned(
     deps: &Deps,
     caller: &Caller,
-    request: &pb::RepairPartitionRequest,
+    request: &pb::DeactivatePartitionRequest,
 ) -> Result<(), Error> {
     let node_id = id::parse("node_id", &request.node_id)?;
     let reason = audit::reason(&request.reason)?;
@@ -51,12 +51,11 @@ pub(super) async fn deactivate_unowned(
         idempotency::record(&mut tx, scope, &hash, &node_id.to_string()).await?;
     }
     let detail = json!({
-        "reason": reason, "partition_id": request.partition_id, "repair": "partition",
-        "finding": found.kind, "message": found.message,
+        "reason": reason, "partition_id": request.partition_id, "finding": found.kind, "message": found.message,
     });
     let entry = audit::Entry {
         principal: &caller.principal,
-        action: "node.repair",
+        action: "node.deactivate_partition",
         resource: "node",
         resource_id: &node_id.to_string(),
         request_id: &caller.request_id,
@@ -64,7 +63,7 @@ pub(super) async fn deactivate_unowned(
     };
     audit::record(&mut tx, entry).await?;
     tx.commit().await?;
-    tracing::info!(%node_id, partition = request.partition_id, "accept repair of a partition");
+    tracing::info!(%node_id, partition = request.partition_id, "accept deactivation of a partition");
     deps.wake.notify(outbox::TOPIC).await;
     let host = Host::of_node(deps, node_id).await;
     let host = host.map_err(unreachable)?;
@@ -92,7 +91,8 @@ async fn unowned(
 ) -> Result<Option<pb::NodeDifference>, Error> {
     let (_, ledger, held) = compare_all(deps, node_id).await?;
     let observed = partition_id.to_string();
-    Ok(differences(&ledger, &held)
-        .into_iter()
-        .find(|one| one.repair() == pb::ComparisonRepair::Partition && one.observed == observed))
+    Ok(differences(&ledger, &held).into_iter().find(|one| {
+        one.correction() == pb::ComparisonCorrection::DeactivatePartition
+            && one.observed == observed
+    }))
 }
