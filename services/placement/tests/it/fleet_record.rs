@@ -424,7 +424,7 @@ async fn an_event_that_outlasts_an_allocation_ends_for_it_with_its_release() {
 async fn a_project_reads_of_break_fix_of_what_it_has_and_of_no_other() {
     let world = World::new().await;
     let spec = lab_node(&world, "a", "", 2).await;
-    let opened_and_closed = async |slot: Option<Uuid>| {
+    let open = async |slot: Option<Uuid>| {
         let mut tx = world.scheduler.begin().await.expect("begin");
         let word = Attribution::of("user:root", "fan tray 2 stands");
         let record = node_health::open(&mut tx, Uuid::now_v7(), spec.id, slot, word)

@@ -1,6 +1,6 @@
 //! Launches of a batch, and a large fleet.
 use gpuaas_placement::reservations::CapacityReservation;
-use gpuaas_placement::reserve::{Key, Request};
+use gpuaas_placement::reserve::{Key, MAX_BATCH, Request};
 
 use crate::reservations::{counts, of_others, reserved, sound};
 use crate::reserving;

@@ -13,7 +13,7 @@ use crate::reservations::{
     causes, counts, create, free, get, limits, of_others, requested, reserved, sound,
 };
 use crate::reserving;
-use crate::world::{H200, LAB, POLICY, World, price};
+use crate::world::{H200, LAB, POLICY, World, h200_sku, price};
 
 /// What an operator disables stays with who has reserved it: until its end a reservation can be launched on, and is
 /// neither made larger nor goes anywhere else; canceled, it gives its GPUs back at once.

@@ -13,10 +13,10 @@ use jiff::{SignedDuration, Timestamp};
 use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
 
-use super::{causes, counts, create, free, get, of_others, reserved, sound};
+use super::{causes, counts, create, free, get, of_others, requested, reserved, sound};
 use crate::baremetal::world_of;
 use crate::reserving;
-use crate::world::{H200, LAB, POLICY, REGION, World, gpu_count, gpu_counts, price};
+use crate::world::{H200, LAB, POLICY, REGION, World, gpu_count, gpu_counts, h200_sku, price};
 
 /// What fits of one count of the lab SKU, for a project or for everybody.
 async fn fits(world: &World, project: Option<Uuid>, gpu_count: u32) -> (u32, Vec<ErrorReason>) {
