@@ -794,7 +794,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/admin/nodes/{node_id}/comparison/{allocation_id}:repair": {
+    "/api/v1/admin/nodes/{node_id}/comparison/{allocation_id}:correct": {
         parameters: {
             query?: never;
             header?: never;
@@ -804,12 +804,12 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * RepairComparison does what a row of a comparison offers as its repair, for the row as it was read
-         * @description RepairComparison does what a row of a comparison offers as its repair, for the row as it was read. What is claimed is never destroyed: a disk is left to the repair of its slot. Refused with ETAG_STALE when the row is another one by now, with CLAIMED when something of it is claimed, with STATE_CONFLICT when it offers another repair, with HOST_UNREACHABLE while the host does not answer. The same key again does the same once more where it was broken off. Returns the row as it is afterwards.
+         * CorrectComparison does what a row of a comparison offers as its correction, for the row as it was read
+         * @description CorrectComparison does what a row of a comparison offers as its correction, for the row as it was read. What is claimed is never destroyed: a disk is left to the repair of its slot. Refused with ETAG_STALE when the row is another one by now, with CLAIMED when something of it is claimed, with STATE_CONFLICT when it offers another correction, with HOST_UNREACHABLE while the host does not answer. The same key again does the same once more where it was broken off. Returns the row as it is afterwards.
          *
-         *     Platform administrators and operators; action `node.repair` on `node`.
+         *     Platform administrators and operators; action `node.correct` on `node`.
          */
-        post: operations["AllocationAdminService_RepairComparison"];
+        post: operations["AllocationAdminService_CorrectComparison"];
         delete?: never;
         options?: never;
         head?: never;
@@ -960,7 +960,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/admin/nodes/{node_id}/partitions/{partition_id}:repair": {
+    "/api/v1/admin/nodes/{node_id}/partitions/{partition_id}:deactivate": {
         parameters: {
             query?: never;
             header?: never;
@@ -970,12 +970,12 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * RepairPartition deactivates an active NVSwitch partition without an owner: the comparison of a node shows it as `partition_unowned`
-         * @description RepairPartition deactivates an active NVSwitch partition without an owner: the comparison of a node shows it as `partition_unowned`. Its host looks again: one that it has for an allocation, and one while a VM runs with GPUs of which it has no partition, is refused with CLAIMED. Refused with STATE_CONFLICT when the comparison has no such difference, with HOST_UNREACHABLE while the host does not answer. The same key again does the same once more where it was broken off.
+         * DeactivatePartition deactivates an active NVSwitch partition without an owner: the comparison of a node shows it as `partition_unowned`
+         * @description DeactivatePartition deactivates an active NVSwitch partition without an owner: the comparison of a node shows it as `partition_unowned`. Its host looks again: one that it has for an allocation, and one while a VM runs with GPUs of which it has no partition, is refused with CLAIMED. Refused with STATE_CONFLICT when the comparison has no such difference, with HOST_UNREACHABLE while the host does not answer. The same key again does the same once more where it was broken off.
          *
-         *     Platform administrators and operators; action `node.repair` on `node`.
+         *     Platform administrators and operators; action `node.deactivate_partition` on `node`.
          */
-        post: operations["AllocationAdminService_RepairPartition"];
+        post: operations["AllocationAdminService_DeactivatePartition"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2844,8 +2844,8 @@ export interface paths {
         get: operations["WebhookService_ListOrganisationWebhooks"];
         put?: never;
         /**
-         * CreateOrganisationWebhook makes a webhook for the events of all projects of an organisation, those of later ones too
-         * @description CreateOrganisationWebhook makes a webhook for the events of all projects of an organisation, those of later ones too. The secret is in this answer and nowhere else.
+         * CreateOrganisationWebhook makes a webhook for the events of an organisation and of all of its projects, those of later ones too
+         * @description CreateOrganisationWebhook makes a webhook for the events of an organisation and of all of its projects, those of later ones too. The secret is in this answer and nowhere else.
          *
          *     Owners of the organisation; action `organisation_webhook.create` on `organisation`.
          */
@@ -3328,8 +3328,8 @@ export interface paths {
         get: operations["WebhookService_ListProjectWebhooks"];
         put?: never;
         /**
-         * CreateProjectWebhook makes a webhook for the events of a project
-         * @description CreateProjectWebhook makes a webhook for the events of a project. The secret that signs its deliveries is in this answer and nowhere else: a repeated call answers the webhook without it.
+         * CreateProjectWebhook makes a webhook for the events of a project, and for those of its organisation that everybody in the project may read
+         * @description CreateProjectWebhook makes a webhook for the events of a project, and for those of its organisation that everybody in the project may read. The secret that signs its deliveries is in this answer and nowhere else: a repeated call answers the webhook without it.
          *
          *     Owners of the project; action `webhook.create` on `project`.
          */
@@ -3928,16 +3928,16 @@ export interface components {
             create_time?: string;
         };
         /**
-         * @description ComparisonRepair is what an operator can have done about a row of a comparison.
+         * @description ComparisonCorrection is what an operator can have done about a row of a comparison.
          *     - `adopt`: Record in the ledger what is there.
          *     - `finish`: Bring it to what the ledger has, such as to start a VM that ended with its host.
          *     - `undo`: Remove what is left over: VM, reservation, port, seed, NVRAM; never a disk's content.
          *     - `report`: Note in the audit trail that an operator has seen it. It changes nothing; the detail has the remedy.
-         *     - `slot`: Of a difference of a slot: RepairResourceSlot of that slot. What its host has of an allocation that is over is removed, its disk is wiped and proven empty, and its devices are bound again. Never while somebody claims it.
-         *     - `partition`: Of a difference of an NVSwitch partition: RepairPartition. It is deactivated. Never while somebody claims it.
+         *     - `repair_slot`: Of a difference of a slot: RepairResourceSlot of that slot. What its host has of an allocation that is over is removed, its disk is wiped and proven empty, and its devices are bound again. Never while somebody claims it.
+         *     - `deactivate_partition`: Of a difference of an NVSwitch partition: DeactivatePartition. Never while somebody claims it.
          * @enum {string}
          */
-        "allocation.ComparisonRepair": "unspecified" | "adopt" | "finish" | "undo" | "report" | "slot" | "partition";
+        "allocation.ComparisonCorrection": "unspecified" | "adopt" | "finish" | "undo" | "report" | "repair_slot" | "deactivate_partition";
         /**
          * @description ComparisonVerdict is what follows from a comparison.
          *     - `agrees`: All three have the same.
@@ -3986,6 +3986,7 @@ export interface components {
             /** @description User data for the VM's cloud-init, as plain text: "#cloud-config", "#!" and a program, or a MIME message of several. At most 16384 bytes, without NUL. It is taken beside the platform's own, which stays in force. The API does not show it, only its digest and size; whoever is in the VM can read it. Not for bare metal. */
             user_data?: string;
         };
+        "allocation.DeactivatePartitionResponse": Record<string, never>;
         /** @description ForceRelease is the end of an allocation whose host is lost. */
         "allocation.ForceRelease": {
             /** @description As it is now; with validate_only as it would be. */
@@ -4122,8 +4123,8 @@ export interface components {
             has_nvram?: boolean;
             /** @description "seed", "nvram": files that its domain names and the host has not. */
             missing_files?: string[];
-            /** @description What a repair of this row does; unspecified: there is nothing for an operator to do. */
-            repair?: components["schemas"]["allocation.ComparisonRepair"];
+            /** @description What a correction of this row does; unspecified: there is nothing for an operator to do. */
+            correction?: components["schemas"]["allocation.ComparisonCorrection"];
             /** @description Another one for every other row. */
             etag?: string;
             /** @description The bridge of the host has a port of its VM. */
@@ -4156,9 +4157,9 @@ export interface components {
             /** @description What to do about the cause. */
             remediation?: string;
             verdict?: components["schemas"]["allocation.ComparisonVerdict"];
-            /** @description COMPARISON_REPAIR_SLOT, COMPARISON_REPAIR_PARTITION, or unspecified where no call repairs it. */
-            repair?: components["schemas"]["allocation.ComparisonRepair"];
-            /** @description What the repair does, or why there is none. */
+            /** @description COMPARISON_CORRECTION_REPAIR_SLOT, COMPARISON_CORRECTION_DEACTIVATE_PARTITION, or unspecified where no call corrects it. */
+            correction?: components["schemas"]["allocation.ComparisonCorrection"];
+            /** @description What the correction does, or why there is none. */
             detail?: string;
         };
         /**
@@ -4238,7 +4239,6 @@ export interface components {
             /** @description Goes on after this message. */
             resume_token?: string;
         };
-        "allocation.RepairPartitionResponse": Record<string, never>;
         /** @description SerialLogPart is a part of what a VM printed, as it printed it: with control characters, and cut anywhere. */
         "allocation.SerialLogPart": {
             /**
@@ -5095,7 +5095,7 @@ export interface components {
             id?: string;
             /** @description Whose events it gets: either this project's, */
             project_id?: string;
-            /** @description or those of all projects of this organisation. */
+            /** @description or those of this organisation and of all of its projects. */
             organisation_id?: string;
             url?: string;
             /** @description Sorted; empty: all. */
@@ -5133,7 +5133,7 @@ export interface components {
             id?: string;
             webhook_id?: string;
             event_type?: string;
-            /** @description What the event is about: an allocation; of a ping the webhook itself. */
+            /** @description What the event is about, for example an allocation or a member; of a ping the webhook itself. */
             object_id?: string;
             state?: components["schemas"]["events.WebhookDeliveryState"];
             attempts?: number;
@@ -6225,7 +6225,7 @@ export interface components {
             /** @description Unschedulable reasons; empty when something fits. */
             reasons?: components["schemas"]["scheduler.UnavailableReason"][];
         };
-        /** @description BreakFix is a repair of a host by hand. */
+        /** @description BreakFix is a record of work on a broken host by hand. */
         "scheduler.BreakFix": {
             id?: string;
             node_id?: string;
@@ -6242,7 +6242,7 @@ export interface components {
             close_time?: string;
             outcome?: string;
         };
-        /** @description BreakFixAction is something that was done in a repair. */
+        /** @description BreakFixAction is something that was done in this work. */
         "scheduler.BreakFixAction": {
             /** Format: date-time */
             time?: string;
@@ -6518,7 +6518,7 @@ export interface components {
             /** @description Active ones, by project, then name. */
             reservations?: components["schemas"]["scheduler.FleetReservation"][];
         };
-        /** @description HealthEvent is a time in which GPUs of an allocation were not healthy, or were repaired. */
+        /** @description HealthEvent is a time in which GPUs of an allocation were not healthy, or their host was under break-fix. */
         "scheduler.HealthEvent": {
             id?: string;
             allocation_id?: string;
@@ -6528,13 +6528,13 @@ export interface components {
             start_time?: string;
             /**
              * Format: date-time
-             * @description Repaired, or no longer this allocation's; absent: it lasts.
+             * @description Healthy again, or no longer this allocation's; absent: it lasts.
              */
             end_time?: string;
             /** @description What it means for the allocation, as a sentence. */
             message?: string;
-            /** @description An operator repairs the host of the GPUs, or a device of them, by hand. */
-            repair?: boolean;
+            /** @description An operator works on the broken host of the GPUs, or on a device of them, by hand. */
+            break_fix?: boolean;
         };
         /** @description LaunchCapacity is how many launches of one size fit; each size is counted separately. */
         "scheduler.LaunchCapacity": {
@@ -8378,7 +8378,7 @@ export interface operations {
     AllocationAdminService_CompareNode: {
         parameters: {
             query?: {
-                /** @description Only the rows and differences that it is true of, for example `verdict = report AND subject != allocation`. See "Filters and orders" of the guide for integrators. Fields: subject (`allocation` of a row), kind, verdict, repair, allocation_id, slot_id, slot_index, since. */
+                /** @description Only the rows and differences that it is true of, for example `verdict = report AND subject != allocation`. See "Filters and orders" of the guide for integrators. Fields: subject (`allocation` of a row), kind, verdict, correction, allocation_id, slot_id, slot_index, since. */
                 filter?: string;
                 /** @description Fields with commas between them, each with ` desc` after it or not; default: rows by allocation, differences by slot. Fields: subject, kind, verdict. */
                 order_by?: string;
@@ -8406,7 +8406,7 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
-    AllocationAdminService_RepairComparison: {
+    AllocationAdminService_CorrectComparison: {
         parameters: {
             query?: never;
             header?: {
@@ -8422,8 +8422,8 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description The repair that the row offers. */
-                    repair: components["schemas"]["allocation.ComparisonRepair"];
+                    /** @description The correction that the row offers. */
+                    correction: components["schemas"]["allocation.ComparisonCorrection"];
                     /** @description The one of the row that was read. */
                     etag: string;
                     /** @description Reason, for the audit trail. */
@@ -8723,7 +8723,7 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
-    AllocationAdminService_RepairPartition: {
+    AllocationAdminService_DeactivatePartition: {
         parameters: {
             query?: never;
             header?: {
@@ -8753,7 +8753,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["allocation.RepairPartitionResponse"];
+                    "application/json": components["schemas"]["allocation.DeactivatePartitionResponse"];
                 };
             };
             default: components["responses"]["Error"];
@@ -11395,7 +11395,7 @@ export interface operations {
                 allocation_id?: string;
                 page_size?: number;
                 page_token?: string;
-                /** @description Only those that it is true of, for example `health = failed AND NOT end_time:*`. See "Filters and orders" of the guide for integrators. Fields: allocation_id, gpu_count, health, repair, start_time, end_time. */
+                /** @description Only those that it is true of, for example `health = failed AND NOT end_time:*`. See "Filters and orders" of the guide for integrators. Fields: allocation_id, gpu_count, health, break_fix, start_time, end_time. */
                 filter?: string;
                 /** @description Fields with commas between them, each with ` desc` after it or not, for example `gpu_count desc`; default newest first. Fields: allocation_id, gpu_count, start_time. */
                 order_by?: string;

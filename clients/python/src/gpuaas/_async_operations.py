@@ -341,7 +341,7 @@ class AsyncOperations(AsyncCaller):
 
         filter: Only the rows and differences that it is true of, for example `verdict = report AND subject !=
         allocation`. See "Filters and orders" of the guide for integrators. Fields: subject (`allocation` of a row),
-        kind, verdict, repair, allocation_id, slot_id, slot_index, since.
+        kind, verdict, correction, allocation_id, slot_id, slot_index, since.
         order_by: Fields with commas between them, each with ` desc` after it or not; default: rows by allocation,
         differences by slot. Fields: subject, kind, verdict.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
@@ -366,6 +366,31 @@ class AsyncOperations(AsyncCaller):
         etag: Of the placement that was read; another one makes the call fail with ABORTED. Empty: not checked.
         """
         return await self._call(t.CORDON_NODE, {"node_id": node_id}, {}, {"reason": reason, "etag": etag}, idempotency_key, timeout)
+
+    async def correct_comparison(
+        self,
+        node_id: str,
+        allocation_id: str,
+        *,
+        correction: m.ComparisonCorrection,
+        etag: str,
+        reason: str,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.NodeComparisonRow:
+        """CorrectComparison does what a row of a comparison offers as its correction, for the row as it was read. What
+        is claimed is never destroyed: a disk is left to the repair of its slot. Refused with ETAG_STALE when the
+        row is another one by now, with CLAIMED when something of it is claimed, with STATE_CONFLICT when it offers
+        another correction, with HOST_UNREACHABLE while the host does not answer. The same key again does the same
+        once more where it was broken off. Returns the row as it is afterwards.
+
+        Platform administrators and operators; action `node.correct` on `node`.
+
+        correction: The correction that the row offers.
+        etag: The one of the row that was read.
+        reason: Reason, for the audit trail.
+        """
+        return await self._call(t.CORRECT_COMPARISON, {"node_id": node_id, "allocation_id": allocation_id}, {}, {"correction": correction, "etag": etag, "reason": reason}, idempotency_key, timeout)
 
     async def create_agent_rollout(
         self,
@@ -639,8 +664,8 @@ class AsyncOperations(AsyncCaller):
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.Webhook:
-        """CreateOrganisationWebhook makes a webhook for the events of all projects of an organisation, those of later
-        ones too. The secret is in this answer and nowhere else.
+        """CreateOrganisationWebhook makes a webhook for the events of an organisation and of all of its projects,
+        those of later ones too. The secret is in this answer and nowhere else.
 
         Owners of the organisation; action `organisation_webhook.create` on `organisation`.
 
@@ -773,8 +798,9 @@ class AsyncOperations(AsyncCaller):
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.Webhook:
-        """CreateProjectWebhook makes a webhook for the events of a project. The secret that signs its deliveries is in
-        this answer and nowhere else: a repeated call answers the webhook without it.
+        """CreateProjectWebhook makes a webhook for the events of a project, and for those of its organisation that
+        everybody in the project may read. The secret that signs its deliveries is in this answer and nowhere else:
+        a repeated call answers the webhook without it.
 
         Owners of the project; action `webhook.create` on `project`.
 
@@ -859,6 +885,28 @@ class AsyncOperations(AsyncCaller):
         Owners and members of the project; action `terminal.create` on `allocation`.
         """
         return await self._call(t.CREATE_TERMINAL_SESSION, {"allocation_id": allocation_id}, {}, {"kind": kind}, idempotency_key, timeout)
+
+    async def deactivate_partition(
+        self,
+        node_id: str,
+        partition_id: int,
+        *,
+        reason: str,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.DeactivatePartitionResponse:
+        """DeactivatePartition deactivates an active NVSwitch partition without an owner: the comparison of a node
+        shows it as `partition_unowned`. Its host looks again: one that it has for an allocation, and one while a VM
+        runs with GPUs of which it has no partition, is refused with CLAIMED. Refused with STATE_CONFLICT when the
+        comparison has no such difference, with HOST_UNREACHABLE while the host does not answer. The same key again
+        does the same once more where it was broken off.
+
+        Platform administrators and operators; action `node.deactivate_partition` on `node`.
+
+        partition_id: Fabric Manager's number: `observed` of the difference. 0 is one, too.
+        reason: Reason, for the audit trail.
+        """
+        return await self._call(t.DEACTIVATE_PARTITION, {"node_id": node_id, "partition_id": partition_id}, {}, {"reason": reason}, idempotency_key, timeout)
 
     async def delete_allocation_grant(
         self,
@@ -2674,7 +2722,7 @@ class AsyncOperations(AsyncCaller):
         project_id: Empty: the caller's only project.
         allocation_id: One allocation of it; empty: all.
         filter: Only those that it is true of, for example `health = failed AND NOT end_time:*`. See "Filters and
-        orders" of the guide for integrators. Fields: allocation_id, gpu_count, health, repair, start_time,
+        orders" of the guide for integrators. Fields: allocation_id, gpu_count, health, break_fix, start_time,
         end_time.
         order_by: Fields with commas between them, each with ` desc` after it or not, for example `gpu_count desc`;
         default newest first. Fields: allocation_id, gpu_count, start_time.
@@ -2699,7 +2747,7 @@ class AsyncOperations(AsyncCaller):
         project_id: Empty: the caller's only project.
         allocation_id: One allocation of it; empty: all.
         filter: Only those that it is true of, for example `health = failed AND NOT end_time:*`. See "Filters and
-        orders" of the guide for integrators. Fields: allocation_id, gpu_count, health, repair, start_time,
+        orders" of the guide for integrators. Fields: allocation_id, gpu_count, health, break_fix, start_time,
         end_time.
         order_by: Fields with commas between them, each with ` desc` after it or not, for example `gpu_count desc`;
         default newest first. Fields: allocation_id, gpu_count, start_time.
@@ -4748,53 +4796,6 @@ class AsyncOperations(AsyncCaller):
         etag: Of the member that was read; another one makes the call fail with ABORTED. Empty: not checked.
         """
         return await self._call(t.REMOVE_PROJECT_MEMBER, {"project_id": project_id, "member_id": member_id}, {"etag": etag}, {}, idempotency_key, timeout)
-
-    async def repair_comparison(
-        self,
-        node_id: str,
-        allocation_id: str,
-        *,
-        repair: m.ComparisonRepair,
-        etag: str,
-        reason: str,
-        idempotency_key: str | None = None,
-        timeout: float | None = None,
-    ) -> m.NodeComparisonRow:
-        """RepairComparison does what a row of a comparison offers as its repair, for the row as it was read. What is
-        claimed is never destroyed: a disk is left to the repair of its slot. Refused with ETAG_STALE when the row
-        is another one by now, with CLAIMED when something of it is claimed, with STATE_CONFLICT when it offers
-        another repair, with HOST_UNREACHABLE while the host does not answer. The same key again does the same once
-        more where it was broken off. Returns the row as it is afterwards.
-
-        Platform administrators and operators; action `node.repair` on `node`.
-
-        repair: The repair that the row offers.
-        etag: The one of the row that was read.
-        reason: Reason, for the audit trail.
-        """
-        return await self._call(t.REPAIR_COMPARISON, {"node_id": node_id, "allocation_id": allocation_id}, {}, {"repair": repair, "etag": etag, "reason": reason}, idempotency_key, timeout)
-
-    async def repair_partition(
-        self,
-        node_id: str,
-        partition_id: int,
-        *,
-        reason: str,
-        idempotency_key: str | None = None,
-        timeout: float | None = None,
-    ) -> m.RepairPartitionResponse:
-        """RepairPartition deactivates an active NVSwitch partition without an owner: the comparison of a node shows it
-        as `partition_unowned`. Its host looks again: one that it has for an allocation, and one while a VM runs
-        with GPUs of which it has no partition, is refused with CLAIMED. Refused with STATE_CONFLICT when the
-        comparison has no such difference, with HOST_UNREACHABLE while the host does not answer. The same key again
-        does the same once more where it was broken off.
-
-        Platform administrators and operators; action `node.repair` on `node`.
-
-        partition_id: Fabric Manager's number: `observed` of the difference. 0 is one, too.
-        reason: Reason, for the audit trail.
-        """
-        return await self._call(t.REPAIR_PARTITION, {"node_id": node_id, "partition_id": partition_id}, {}, {"reason": reason}, idempotency_key, timeout)
 
     async def repair_resource_slot(
         self,

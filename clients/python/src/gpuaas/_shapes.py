@@ -364,6 +364,8 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("recorded", "recorded", "bool"),
         ("kind", "kind", "str"),
     ),
+    "DeactivatePartitionResponse": (
+    ),
     "DefragmentationStep": (
         ("node_id", "node_id", "str"),
         ("hostname", "hostname", "str"),
@@ -576,7 +578,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("start_time", "start_time", "time"),
         ("end_time", "end_time", "time"),
         ("message", "message", "str"),
-        ("repair", "repair", "bool"),
+        ("break_fix", "break_fix", "bool"),
     ),
     "HostInstance": (
         ("id", "id", "str"),
@@ -987,7 +989,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("has_seed", "has_seed", "bool"),
         ("has_nvram", "has_nvram", "bool"),
         ("missing_files", "missing_files", "[str]"),
-        ("repair", "repair", "str"),
+        ("correction", "correction", "str"),
         ("etag", "etag", "str"),
         ("has_port", "has_port", "bool"),
         ("has_partition", "has_partition", "bool"),
@@ -1012,7 +1014,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("since", "since", "time"),
         ("remediation", "remediation", "str"),
         ("verdict", "verdict", "str"),
-        ("repair", "repair", "str"),
+        ("correction", "correction", "str"),
         ("detail", "detail", "str"),
     ),
     "NodeFinding": (
@@ -1376,8 +1378,6 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "RemoveOrganisationMemberResponse": (
     ),
     "RemoveProjectMemberResponse": (
-    ),
-    "RepairPartitionResponse": (
     ),
     "ResourceMetadata": (
         ("create_time", "create_time", "time"),

@@ -61,6 +61,9 @@ COMPARE_NODE: Operation[m.NodeComparison] = Operation(
 CORDON_NODE: Operation[m.NodePlacement] = Operation(
     "POST", "/api/v1/admin/nodes/{node_id}:cordon", m.NodePlacement, keyed=True
 )
+CORRECT_COMPARISON: Operation[m.NodeComparisonRow] = Operation(
+    "POST", "/api/v1/admin/nodes/{node_id}/comparison/{allocation_id}:correct", m.NodeComparisonRow, keyed=True
+)
 CREATE_AGENT_ROLLOUT: Operation[m.AgentRollout] = Operation(
     "POST", "/api/v1/admin/agent-rollouts", m.AgentRollout, keyed=True
 )
@@ -129,6 +132,9 @@ CREATE_SSH_KEY: Operation[m.SshKey] = Operation(
 )
 CREATE_TERMINAL_SESSION: Operation[m.CreateTerminalSessionResponse] = Operation(
     "POST", "/api/v1/allocations/{allocation_id}/terminal-sessions", m.CreateTerminalSessionResponse, keyed=True
+)
+DEACTIVATE_PARTITION: Operation[m.DeactivatePartitionResponse] = Operation(
+    "POST", "/api/v1/admin/nodes/{node_id}/partitions/{partition_id}:deactivate", m.DeactivatePartitionResponse, keyed=True
 )
 DELETE_ALLOCATION_GRANT: Operation[m.DeleteAllocationGrantResponse] = Operation(
     "DELETE", "/api/v1/projects/{project_id}/allocation-grants/{grant_id}", m.DeleteAllocationGrantResponse, keyed=True
@@ -495,12 +501,6 @@ REMOVE_ORGANISATION_MEMBER: Operation[m.RemoveOrganisationMemberResponse] = Oper
 )
 REMOVE_PROJECT_MEMBER: Operation[m.RemoveProjectMemberResponse] = Operation(
     "DELETE", "/api/v1/projects/{project_id}/members/{member_id}", m.RemoveProjectMemberResponse, keyed=True
-)
-REPAIR_COMPARISON: Operation[m.NodeComparisonRow] = Operation(
-    "POST", "/api/v1/admin/nodes/{node_id}/comparison/{allocation_id}:repair", m.NodeComparisonRow, keyed=True
-)
-REPAIR_PARTITION: Operation[m.RepairPartitionResponse] = Operation(
-    "POST", "/api/v1/admin/nodes/{node_id}/partitions/{partition_id}:repair", m.RepairPartitionResponse, keyed=True
 )
 REPAIR_RESOURCE_SLOT: Operation[m.SlotRepair] = Operation(
     "POST", "/api/v1/admin/nodes/{node_id}/resource-slots/{slot_id}:repair", m.SlotRepair, keyed=True

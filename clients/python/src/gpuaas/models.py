@@ -59,11 +59,12 @@ __all__ = [
     "ChangeKind",
     "CheckSeverity",
     "Claim",
-    "ComparisonRepair",
+    "ComparisonCorrection",
     "ComparisonState",
     "ComparisonVerdict",
     "CreateAllocationRequest",
     "CreateTerminalSessionResponse",
+    "DeactivatePartitionResponse",
     "DefragmentationStep",
     "DefragmentationSuggestion",
     "DeleteAllocationGrantResponse",
@@ -242,7 +243,6 @@ __all__ = [
     "Region",
     "RemoveOrganisationMemberResponse",
     "RemoveProjectMemberResponse",
-    "RepairPartitionResponse",
     "ResourceMetadata",
     "ResourceSlot",
     "Role",
@@ -380,17 +380,25 @@ host-checks.
 - `info`: Informational; neither outcome is a fault.
 """
 
-ComparisonRepair = Literal["unspecified", "adopt", "finish", "undo", "report", "slot", "partition"]
-"""ComparisonRepair is what an operator can have done about a row of a comparison.
+ComparisonCorrection = Literal[
+    "unspecified",
+    "adopt",
+    "finish",
+    "undo",
+    "report",
+    "repair_slot",
+    "deactivate_partition",
+]
+"""ComparisonCorrection is what an operator can have done about a row of a comparison.
 - `adopt`: Record in the ledger what is there.
 - `finish`: Bring it to what the ledger has, such as to start a VM that ended with its host.
 - `undo`: Remove what is left over: VM, reservation, port, seed, NVRAM; never a disk's content.
 - `report`: Note in the audit trail that an operator has seen it. It changes nothing; the detail has the remedy.
-- `slot`: Of a difference of a slot: RepairResourceSlot of that slot. What its host has of an allocation that is
-over is removed, its disk is wiped and proven empty, and its devices are bound again. Never while somebody claims
+- `repair_slot`: Of a difference of a slot: RepairResourceSlot of that slot. What its host has of an allocation that
+is over is removed, its disk is wiped and proven empty, and its devices are bound again. Never while somebody claims
 it.
-- `partition`: Of a difference of an NVSwitch partition: RepairPartition. It is deactivated. Never while somebody
-claims it.
+- `deactivate_partition`: Of a difference of an NVSwitch partition: DeactivatePartition. Never while somebody claims
+it.
 """
 
 ComparisonState = Literal["unspecified", "new", "same", "different", "not_found"]
@@ -1306,7 +1314,7 @@ class BindingComparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakFix:
-    """BreakFix is a repair of a host by hand."""
+    """BreakFix is a record of work on a broken host by hand."""
     id: str = ""
     node_id: str = ""
     slot_id: str = ""
@@ -1324,7 +1332,7 @@ class BreakFix:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakFixAction:
-    """BreakFixAction is something that was done in a repair."""
+    """BreakFixAction is something that was done in this work."""
     time: datetime | None = None
     principal: str = ""
     action: str = ""
@@ -1557,6 +1565,12 @@ class CreateTerminalSessionResponse:
     """True when the session's output will be recorded."""
     kind: TerminalKind = "unspecified"
     """What the ticket opens."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeactivatePartitionResponse:
+    """DeactivatePartitionResponse."""
 
 
 
@@ -1971,18 +1985,18 @@ class GpuModuleSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthEvent:
-    """HealthEvent is a time in which GPUs of an allocation were not healthy, or were repaired."""
+    """HealthEvent is a time in which GPUs of an allocation were not healthy, or their host was under break-fix."""
     id: str = ""
     allocation_id: str = ""
     gpu_count: int = 0
     health: HealthState = "unspecified"
     start_time: datetime | None = None
     end_time: datetime | None = None
-    """Repaired, or no longer this allocation's; absent: it lasts."""
+    """Healthy again, or no longer this allocation's; absent: it lasts."""
     message: str = ""
     """What it means for the allocation, as a sentence."""
-    repair: bool = False
-    """An operator repairs the host of the GPUs, or a device of them, by hand."""
+    break_fix: bool = False
+    """An operator works on the broken host of the GPUs, or on a device of them, by hand."""
 
 
 
@@ -2800,8 +2814,8 @@ class NodeComparisonRow:
     """The host has a file of NVRAM of its VM."""
     missing_files: list[str] = dataclasses.field(default_factory=list)
     """"seed", "nvram": files that its domain names and the host has not."""
-    repair: ComparisonRepair = "unspecified"
-    """What a repair of this row does; unspecified: there is nothing for an operator to do."""
+    correction: ComparisonCorrection = "unspecified"
+    """What a correction of this row does; unspecified: there is nothing for an operator to do."""
     etag: str = ""
     """Another one for every other row."""
     has_port: bool = False
@@ -2850,10 +2864,12 @@ class NodeDifference:
     remediation: str = ""
     """What to do about the cause."""
     verdict: ComparisonVerdict = "unspecified"
-    repair: ComparisonRepair = "unspecified"
-    """COMPARISON_REPAIR_SLOT, COMPARISON_REPAIR_PARTITION, or unspecified where no call repairs it."""
+    correction: ComparisonCorrection = "unspecified"
+    """COMPARISON_CORRECTION_REPAIR_SLOT, COMPARISON_CORRECTION_DEACTIVATE_PARTITION, or unspecified where no call
+    corrects it.
+    """
     detail: str = ""
-    """What the repair does, or why there is none."""
+    """What the correction does, or why there is none."""
 
 
 
@@ -3568,12 +3584,6 @@ class RemoveProjectMemberResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RepairPartitionResponse:
-    """RepairPartitionResponse."""
-
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceMetadata:
     """ResourceMetadata is on every resource."""
     create_time: datetime | None = None
@@ -4156,7 +4166,7 @@ class Webhook:
     project_id: str = ""
     """Whose events it gets: either this project's,"""
     organisation_id: str = ""
-    """or those of all projects of this organisation."""
+    """or those of this organisation and of all of its projects."""
     url: str = ""
     event_types: list[str] = dataclasses.field(default_factory=list)
     """Sorted; empty: all."""
@@ -4188,7 +4198,7 @@ class WebhookDelivery:
     webhook_id: str = ""
     event_type: str = ""
     object_id: str = ""
-    """What the event is about: an allocation; of a ping the webhook itself."""
+    """What the event is about, for example an allocation or a member; of a ping the webhook itself."""
     state: WebhookDeliveryState = "unspecified"
     attempts: int = 0
     response_status: int = 0
