@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
-import { costHeader, costRow, costRows, csvRow, dayOf, fieldOf, plain, rangeOf, within } from "./range";
+import { grouped } from "./groups";
+import { CSV_HEADER, costHeader, costRow, costRows, csvRow, dayOf, fieldOf, plain, rangeOf, within } from "./range";
 import { buckets } from "../../lib/usage";
 
 const at = (day: number, hour = 0) => new Date(2026, 0, day, hour).getTime();
@@ -24,6 +25,28 @@ it("dates are days of the reader's zone, the last one included", () => {
 it("of an interval that crosses the range, only the part in it counts", () => {
   const parts = within([interval(at(4, 22), 4, "4"), interval(at(1), 1, "9")], { from: at(5), to: at(6), size: "day" });
   expect(parts.map(({ amount }) => amount.nanos)).toEqual([2_000_000_000n]);
+});
+
+it("of a range that begins within a day, chart, groups and file have the same money", () => {
+  // 10 days at 1 an hour, and one that ended on the range's first day, before the range
+  const intervals = [interval(at(1), 240, "240"), interval(at(3, 1), 2, "2")];
+  const ranges: [string, number, bigint][] = [
+    ["7 days", at(10, 15), 168n],
+    ["30 days", at(10, 15), 9n * 24n + 15n + 2n],
+    ["24 hours", at(10, 15) + 1_234_567, 24n],
+  ];
+  for (const [choice, now, hours] of ranges) {
+    const range = rangeOf(choice, "", "", now)!;
+    const parts = within(intervals, range);
+    const data = buckets(intervals, "EUR", range.size, range.from, range.to);
+    const chart = data.reduce((total, { nanos }) => total + nanos, 0n);
+    const shown = grouped(parts, { idOf: ({ sku = "" }) => sku, nameOf: ({ sku = "" }) => sku });
+    const column = CSV_HEADER.indexOf("amount_in_range");
+    const file = parts.reduce((total, part) => total + BigInt(csvRow(part, "vision", "web")[column]!.replace(".", "")), 0n);
+    expect([chart, shown[0]?.amount.nanos, file], choice).toEqual([hours * 1_000_000_000n, hours * 1_000_000_000n, hours * 1_000_000_000n]);
+    const time = data.reduce((total, { gpuMicroseconds }) => total + gpuMicroseconds, 0n);
+    expect(time, choice).toBe(hours * 3_600_000_000n);
+  }
 });
 
 it("a file has every digit", () => {

@@ -1,7 +1,7 @@
 /** The time that the usage page shows, in the reader's zone. Pure. */
 import type { UsageInterval } from "../../api/types";
 import { type Amount, amountOf } from "../../lib/money";
-import { type Bucket, type BucketSize, buckets, nextBucket } from "../../lib/usage";
+import { type Bucket, type BucketSize, nextBucket, partOf, spanOf } from "../../lib/usage";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -68,14 +68,12 @@ export interface Part {
 }
 
 /** The intervals that touch a range. */
-export function within(intervals: UsageInterval[], { from, to, size }: Range): Part[] {
+export function within(intervals: UsageInterval[], { from, to }: Range): Part[] {
   return intervals.flatMap((interval) => {
-    const start = Date.parse(interval.start_time ?? "");
-    const end = start + Number(interval.microseconds ?? 0) / 1000;
+    const [start, end] = spanOf(interval);
     if (!(start < to) || end < from) return [];
     const { currency } = amountOf(interval.amount);
-    const nanos = buckets([interval], currency, size, from, to).reduce((total, bucket) => total + bucket.nanos, 0n);
-    return [{ interval, amount: { currency, nanos } }];
+    return [{ interval, amount: { currency, nanos: partOf(interval, from, to).nanos } }];
   });
 }
 
