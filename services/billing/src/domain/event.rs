@@ -27,7 +27,7 @@ pub enum Change {
     Ends {
         /// Which allocation.
         allocation_id: Uuid,
-        /// Ledger time of the change, or the earlier end that a forced release states.
+        /// Ledger time of the change, or the earlier end that a forced or a late scheduled release states.
         at: Timestamp,
     },
     /// `allocation.host_lost`: its host is silent.

@@ -6,6 +6,7 @@ mod backfill;
 mod baremetal;
 mod baremetal_queue;
 mod batch;
+mod billed_until;
 mod busy;
 mod capacity;
 mod claims;
