@@ -1,9 +1,13 @@
 //! The billable time ends before the release is accepted where it was not the owner who was late (P3).
 use gpuaas_placement::audit::{self, InvariantCheck};
+use gpuaas_placement::force_release::{self, Attestation, Fate};
 use gpuaas_placement::model::{AllocationState, Scope};
+use gpuaas_placement::nodes::NodeSpec;
 use gpuaas_placement::{auto_release, release};
+use jiff_sqlx::{Timestamp, ToSqlx as _};
 use uuid::Uuid;
 
+use crate::baremetal::{bare_metal, install, reserve, world_of};
 use crate::world::World;
 
 /// An allocation that has been active for two hours and was to be released at this time.
@@ -74,4 +78,49 @@ async fn p3_a_scheduled_release_that_comes_late_is_billed_until_it_was_due() {
         .filter(|check| check.name == "period_matches_allocation")
         .collect();
     assert_eq!(broken, Vec::<&InvariantCheck>::new());
+}
+
+fn hours_ago(hours: i64) -> Timestamp {
+    let ago = jiff::SignedDuration::from_hours(hours);
+    (jiff::Timestamp::now() - ago).to_sqlx()
+}
+
+/// A tenant may stop the agent of its machine the moment it has it, and use the machine for as long as it likes.
+#[tokio::test]
+async fn p3_a_tenant_of_bare_metal_that_silences_the_agent_pays_until_the_forced_release() {
+    for (billing_end, hours) in [(None, 3), (Some(hours_ago(1)), 2)] {
+        let (world, specs) = world_of(1).await;
+        let id = reserve(&world, &bare_metal(&world))
+            .await
+            .expect("reserved");
+        install(&world, id).await;
+        world
+            .run_past_guards(&format!(
+                "UPDATE allocations SET active_at = active_at - interval '3 hours' WHERE id = '{id}';
+                 UPDATE allocation_periods SET started_at = started_at - interval '3 hours' WHERE allocation_id = '{id}'"
+            ))
+            .await;
+        let silent = NodeSpec {
+            host_lost_since: Some(hours_ago(3)),
+            ..specs[0].clone()
+        };
+        world.node(silent).await;
+        let attested = Attestation {
+            principal: "user:root",
+            fate: Fate::PoweredOff,
+            reason: "it does not answer",
+            billing_end,
+        };
+        let mut tx = world.allocation.begin().await.expect("begin");
+        force_release::force(&mut tx, id, &attested)
+            .await
+            .expect("forced");
+        tx.commit().await.expect("commit");
+        let (_, length) = ended(&world, id).await;
+        let billed = hours * 3600;
+        assert!((billed - 60..billed + 60).contains(&length), "{length}");
+        let heard =
+            "SELECT count(*) FROM force_releases WHERE last_seen_at < now() - interval '2 hours'";
+        assert_eq!(world.number(heard).await, 1, "that stays on record");
+    }
 }
