@@ -4,13 +4,15 @@
 //! A host that is heard again ends the condition of its own allocations. What was on an instance that is no more never
 //! comes back: its condition lasts until the allocation ends. A bare metal tenant may silence the host's agent, so that
 //! says nothing of a bare metal allocation.
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
+use tonic::Code;
 use uuid::Uuid;
 
-use crate::model::Scope;
+use crate::model::{Allocation, Scope, Shape};
 use crate::timeline::State;
-use crate::{Result, allocations, outbox, timeline};
+use crate::{Result, allocations, nodes, outbox, timeline};
 
 /// Name of the condition, and of the event and timeline entry when it begins.
 pub const HOST_LOST: &str = "host_lost";
@@ -23,6 +25,30 @@ pub const SILENT: &str = "The host does not answer. The VM may still run, but no
 pub const REPLACED: &str =
     "The host was installed anew, so the VM is gone. Release the allocation.";
 const BACK: &str = "The host answers again.";
+
+/// Refuses what takes a host that is there, for an allocation on a locked node. A bare metal tenant may silence the agent.
+///
+/// # Errors
+/// `HOST_UNREACHABLE`, which may pass.
+pub(crate) async fn refuse(conn: &mut PgConnection, allocation: &Allocation) -> Result<()> {
+    let (Shape::GpuSlice, Some(node_id)) = (allocation.capacity_shape, allocation.node_id) else {
+        return Ok(());
+    };
+    let node = nodes::get(conn, node_id).await?;
+    if allocation
+        .host_lost_since
+        .or(node.host_lost_since)
+        .is_none()
+    {
+        return Ok(());
+    }
+    Err(gpuaas_common::Error::new(
+        Code::Unavailable,
+        ErrorReason::HostUnreachable,
+        "The host of the allocation is lost.",
+    )
+    .into())
+}
 
 /// An allocation whose condition changes.
 #[derive(Debug, sqlx::FromRow)]

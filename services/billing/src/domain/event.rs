@@ -67,6 +67,8 @@ pub struct Start {
     pub price: Price,
     /// Immutable claim snapshot (G-05, G-06), a JSON array.
     pub claims: serde_json::Value,
+    /// The last proof of life of its host, when that is lost already.
+    pub host_lost_since: Option<Timestamp>,
 }
 
 /// `data` of `allocation.active`.
@@ -140,6 +142,7 @@ fn start(event: &Event) -> Result<Start, Inconsistency> {
         price_version_id: data.price_version_id,
         price: Price { currency, nanos },
         claims: data.claims.into(),
+        host_lost_since: stated(event, "host_lost_since")?,
     })
 }
 

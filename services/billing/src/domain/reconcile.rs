@@ -206,6 +206,7 @@ mod tests {
             price_version_id: Uuid::nil(),
             price: price(),
             claims: serde_json::json!([]),
+            host_lost_since: None,
         };
         let change = if starts {
             Change::Starts(start)

@@ -24,6 +24,7 @@ mod hugepages;
 mod ingress;
 mod intake;
 mod lifecycle;
+mod lost;
 mod many_slots;
 mod marks;
 mod model;
