@@ -174,7 +174,12 @@ pub async fn force(
         replaced,
         node.host_lost_since.is_some(),
     )?;
-    let last_seen = allocation.host_lost_since.or(node.host_lost_since);
+    let last_seen = if replaced {
+        // what the node says is of the other instance
+        allocation.host_lost_since.or(node.host_lost_since)
+    } else {
+        allocation.host_lost_since.max(node.host_lost_since)
+    };
     let proof = match allocation.capacity_shape {
         // its tenant may have silenced the agent: that says nothing of whether the machine runs
         Shape::Baremetal => allocation.host_lost_since,

@@ -59,7 +59,8 @@ struct Change {
 }
 
 /// Notes the condition of every allocation on a locked node, each with its event and its timeline entry; `replaced_now`:
-/// another host instance has just taken the place of the one that they are on.
+/// another host instance has just taken the place of the one that they are on. A host that is silent since a later moment than
+/// is on record was heard in between, and is lost anew: what the ledger is told between two losses may be the second one only.
 pub(crate) async fn note(conn: &mut PgConnection, node_id: Uuid, replaced_now: bool) -> Result<()> {
     let changes: Vec<Change> = sqlx::query_as(
         "SELECT id, since, replaced FROM (
@@ -71,7 +72,7 @@ pub(crate) async fn note(conn: &mut PgConnection, node_id: Uuid, replaced_now: b
                     JOIN claims c ON c.allocation_id = a.id AND c.state <> 'released'
               WHERE a.node_id = $1 AND a.capacity_shape = 'gpu_slice' AND a.state IN ('provisioning', 'active', 'releasing')
               GROUP BY a.id, n.id) AS now
-          WHERE (since IS NULL) <> (host_lost_since IS NULL) OR $2 AND replaced ORDER BY id",
+          WHERE (since IS NULL) <> (host_lost_since IS NULL) OR since > host_lost_since OR $2 AND replaced ORDER BY id",
     )
     .bind(node_id)
     .bind(replaced_now)

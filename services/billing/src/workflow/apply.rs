@@ -94,6 +94,8 @@ async fn apply_one(
             allocation_id,
             since,
         } => {
+            // heard in between, which the ledger was not told
+            credits::close_earlier(conn, *allocation_id, *since, event.position).await?;
             if policy == HostLost::Credit {
                 credits::open(conn, ids.next(), *allocation_id, *since, event.position).await?;
             }

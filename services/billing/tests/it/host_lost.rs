@@ -108,7 +108,8 @@ async fn p3_a_start_on_a_host_that_is_lost_is_credited_until_it_is_found() {
         let mut world = World::new().await;
         world.consumer.policy = policy;
         let (allocation, project) = (Uuid::now_v7(), Uuid::now_v7());
-        let one = |n, kind: &str, second| event(n, kind, allocation, project, at(second * SECOND));
+        let one =
+            |n, kind: &str, second: i64| event(n, kind, allocation, project, at(second * SECOND));
         let mut active = world.active(1, allocation, project, at(10 * SECOND));
         let data = active.data.as_mut().expect("data");
         let lost = crate::common::text(&at(4 * SECOND).to_string());
@@ -121,6 +122,41 @@ async fn p3_a_start_on_a_host_that_is_lost_is_credited_until_it_is_found() {
         world.consumer.catch_up().await.expect("applied");
         assert_eq!(credited(&world, project).await, seconds);
         assert_eq!(world.reconciler.reconcile().await.expect("reconciled"), []);
+    }
+}
+
+/// Between two losses the host was heard, until the second one began; the policy of the second is the one at its time.
+#[tokio::test]
+async fn p3_a_loss_that_follows_a_loss_is_another_one() {
+    // lost from 20 s to 60 s, of which the second loss begins at 50 s
+    for (later, seconds, credits) in [(HostLost::Charge, 30, 1), (HostLost::Credit, 40, 2)] {
+        let mut world = World::new().await;
+        world.consumer.policy = HostLost::Credit;
+        let (allocation, project) = (Uuid::now_v7(), Uuid::now_v7());
+        let one =
+            |n, kind: &str, second: i64| event(n, kind, allocation, project, at(second * SECOND));
+        let lost = |n, noted: i64, since: i64| {
+            let told = one(n, "allocation.host_lost", noted);
+            stating(told, "host_lost_since", at(since * SECOND))
+        };
+        let events = vec![
+            world.active(1, allocation, project, at(10 * SECOND)),
+            lost(2, 30, 20),
+            lost(3, 55, 50),
+            one(4, "allocation.host_found", 60),
+            one(5, "allocation.releasing", 100),
+        ];
+        world.ledger.set(events[..2].to_vec());
+        world.consumer.catch_up().await.expect("applied");
+        world.consumer.policy = later;
+        world.ledger.set(events);
+        world.consumer.catch_up().await.expect("applied");
+        assert_eq!(credited(&world, project).await, seconds);
+        let found: i64 = sqlx::query_scalar("SELECT count(*) FROM usage_credits")
+            .fetch_one(&world.pool)
+            .await
+            .expect("counted");
+        assert_eq!(found, credits);
     }
 }
 
