@@ -1,7 +1,7 @@
 //! Billing: immutable prices, usage intervals, exact money.
 //!
 //! It owns schema `billing`. The gateway calls it for users (`UsageService`) and administrators
-//! (`PriceAdminService`); it reads the ledger's event log from the allocation service and pushes prices to the
+//! (`UsageAdminService`, `PriceAdminService`); it reads the ledger's event log from the allocation service and pushes prices to the
 //! scheduler. It keeps the promise of no billing gap and no overlap (P3): intervals are opened and closed by
 //! ledger events only, each exactly once, in order; the database refuses an overlap; a reconciler compares the
 //! union of the intervals with the billable history again and again. Billing is sourced from allocations (C-14,
@@ -18,6 +18,7 @@ use std::time::Duration;
 use gpuaas_common::server::Server;
 use gpuaas_common::{CancellationToken, Context};
 use gpuaas_proto::gpuaas::billing::v1::price_admin_service_server::PriceAdminServiceServer;
+use gpuaas_proto::gpuaas::billing::v1::usage_admin_service_server::UsageAdminServiceServer;
 use gpuaas_proto::gpuaas::billing::v1::usage_service_server::UsageServiceServer;
 
 pub use config::{Config, HostLost};
@@ -87,6 +88,7 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
     let serve = async {
         let outcome = Server::new(&ctx)
             .add(UsageServiceServer::new(api.clone()))
+            .add(UsageAdminServiceServer::new(api.clone()))
             .add(PriceAdminServiceServer::new(api))
             .run(shutdown.clone())
             .await;

@@ -2,11 +2,12 @@
 use std::collections::HashMap;
 
 use gpuaas_proto::gpuaas::allocation::v1::GetAllocationRequest;
-use gpuaas_proto::gpuaas::billing::v1::ListUsageRequest;
+use gpuaas_proto::gpuaas::billing::v1::{ListUsageRequest, ListUsageResponse};
 use serde_json::json;
 
-use super::select::SelectedOf;
+use super::select::{Selected, SelectedOf};
 use crate::allocation::{self, Among};
+use crate::api::Answer;
 use crate::failure::Failure;
 use crate::output::{amount, amounts, print_json, print_table, span, time};
 use crate::project::{self, Which};
@@ -42,24 +43,39 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     };
     request.filter = selected.filter();
     request.order_by = selected.order_by();
-    let mut found = session.api.call_all_pages(&request, "intervals").await?;
+    let found = session.api.call_all_pages(&request, "intervals").await?;
+    let names = if session.json() || found.message.intervals.is_empty() {
+        HashMap::new()
+    } else {
+        names(session, &request.project_id).await
+    };
+    print(session, found, &names, &selected);
+    Ok(())
+}
+
+/// Prints what was found; `names` are those of allocations by their ids.
+pub fn print(
+    session: &Session,
+    mut found: Answer<ListUsageResponse>,
+    names: &HashMap<String, String>,
+    selected: &Selected,
+) {
     if session.json() {
         if found.json.get("totals").is_none() {
             found.json["totals"] = json!([]);
         }
         print_json(&found.json);
-        return Ok(());
+        return;
     }
     let intervals = found.message.intervals;
     if intervals.is_empty() && selected.narrows() {
         say!("No usage matches the filter.");
-        return Ok(());
+        return;
     }
     if intervals.is_empty() {
         say!("No usage yet. Billing starts when an allocation becomes active.");
-        return Ok(());
+        return;
     }
-    let names = names(session, &request.project_id).await;
     let prices = amounts(intervals.iter().map(|i| i.price_per_gpu_hour.as_ref()));
     let costs = amounts(intervals.iter().map(|i| i.amount.as_ref()));
     let money = prices.into_iter().zip(costs);
@@ -102,7 +118,6 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
             span(total.gpu_microseconds)
         );
     }
-    Ok(())
 }
 
 /// The names of the allocations of a project by their ids; what cannot be read is shown by its id.

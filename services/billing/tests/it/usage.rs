@@ -2,11 +2,14 @@
 use crate::common::{World, as_caller, at, event};
 use gpuaas_billing::domain::money::{MAX_PRICE_NANOS, line_amount, nanos_of};
 use gpuaas_common::Error;
+use gpuaas_proto::gpuaas::billing::v1::usage_admin_service_server::UsageAdminService as _;
 use gpuaas_proto::gpuaas::billing::v1::usage_service_server::UsageService as _;
-use gpuaas_proto::gpuaas::billing::v1::{ListUsageRequest, ListUsageResponse};
+use gpuaas_proto::gpuaas::billing::v1::{
+    ListProjectUsageRequest, ListUsageRequest, ListUsageResponse,
+};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff::Timestamp;
-use tonic::Code;
+use tonic::{Code, Response};
 use uuid::Uuid;
 
 async fn list(
@@ -206,6 +209,44 @@ async fn pages_show_every_interval_once_newest_first_and_totals_cover_all() {
         (0, 0),
         "another project's allocation shows nothing"
     );
+}
+
+/// A closed project is in nobody's token; what it used stays on record.
+#[tokio::test]
+async fn administrators_read_the_usage_of_a_project_that_nobody_is_in() {
+    let world = World::new().await;
+    let (project, other) = (Uuid::now_v7(), Uuid::now_v7());
+    let (allocation, second) = (Uuid::now_v7(), Uuid::now_v7());
+    let mut events = Vec::from(closed(&world, 1, allocation, project, 0, 10));
+    events.extend(closed(&world, 3, second, project, 1, 20));
+    events.extend(closed(&world, 5, Uuid::now_v7(), other, 2, 40));
+    world.ledger.set(events);
+    world.consumer.catch_up().await.expect("applied");
+    let read = async |request: ListProjectUsageRequest| {
+        let api = world.api().await;
+        let answer = api
+            .list_project_usage(as_caller(&[], true, "", request))
+            .await;
+        answer.map(Response::into_inner).map_err(Error::from)
+    };
+    let of = |project: Uuid| ListProjectUsageRequest {
+        project_id: project.to_string(),
+        ..Default::default()
+    };
+    let own = list(&world, project, ListUsageRequest::default()).await;
+    let own = own.expect("listed");
+    assert_eq!(own.intervals.len(), 2);
+    assert_eq!(read(of(project)).await.expect("listed"), own);
+    let one = ListProjectUsageRequest {
+        allocation_id: allocation.to_string(),
+        ..of(project)
+    };
+    let found = read(one).await.expect("listed");
+    assert_eq!(found.totals[0].gpu_microseconds, 2 * 10);
+    let none = read(of(Uuid::now_v7())).await.expect("listed");
+    assert_eq!((none.intervals.len(), none.totals.len()), (0, 0));
+    let error = read(ListProjectUsageRequest::default()).await;
+    assert_eq!(error.expect_err("no project").fields()[0].0, "project_id");
 }
 
 #[tokio::test]
