@@ -2,7 +2,7 @@
 use std::collections::HashMap;
 
 use gpuaas_proto::gpuaas::allocation::v1::GetAllocationRequest;
-use gpuaas_proto::gpuaas::billing::v1::{ListUsageRequest, ListUsageResponse};
+use gpuaas_proto::gpuaas::billing::v1::{ListUsageRequest, ListUsageResponse, UsageTotal};
 use serde_json::json;
 
 use super::select::{Selected, SelectedOf};
@@ -76,47 +76,68 @@ pub fn print(
         say!("No usage yet. Billing starts when an allocation becomes active.");
         return;
     }
+    let is_credited = intervals.iter().any(|one| one.credited_microseconds > 0);
     let prices = amounts(intervals.iter().map(|i| i.price_per_gpu_hour.as_ref()));
     let costs = amounts(intervals.iter().map(|i| i.amount.as_ref()));
     let money = prices.into_iter().zip(costs);
     let rows = intervals.into_iter().zip(money).map(|(i, (price, cost))| {
+        let name = names.get(&i.allocation_id).cloned();
+        let credited = match i.credited_microseconds {
+            0 => String::new(),
+            some => span(some),
+        };
+        let until = match i.end_time {
+            Some(_) => time(i.end_time),
+            None => "running".to_owned(),
+        };
         [
-            names
-                .get(&i.allocation_id)
-                .cloned()
-                .unwrap_or(i.allocation_id),
+            name.unwrap_or(i.allocation_id),
             i.sku,
             i.gpu_count.to_string(),
             span(i.microseconds),
+            credited,
             price,
             cost,
             time(i.start_time),
-            if i.end_time.is_some() {
-                time(i.end_time)
-            } else {
-                "running".to_owned()
-            },
+            until,
         ]
     });
-    print_table(
-        [
-            "ALLOCATION",
-            "SKU",
-            "GPUS",
-            "TIME",
-            "PER GPU-HOUR",
-            "AMOUNT",
-            "FROM",
-            "TO",
-        ],
-        rows.collect(),
-    );
-    for total in found.message.totals {
+    let header = [
+        "ALLOCATION",
+        "SKU",
+        "GPUS",
+        "TIME",
+        "CREDITED",
+        "PER GPU-HOUR",
+        "AMOUNT",
+        "FROM",
+        "TO",
+    ];
+    if is_credited {
+        print_table(header, rows.collect());
+    } else {
+        print_table(uncredited(header), rows.map(uncredited).collect());
+    }
+    for total in &found.message.totals {
         say!(
-            "Total: {} for {} of GPU time",
+            "Total: {} for {} of GPU time{}",
             amount(total.amount.as_ref()),
-            span(total.gpu_microseconds)
+            span(total.gpu_microseconds),
+            credit(total)
         );
+    }
+}
+
+/// A row without the time that is credited.
+fn uncredited<T>([name, sku, gpus, time, _, price, cost, from, to]: [T; 9]) -> [T; 8] {
+    [name, sku, gpus, time, price, cost, from, to]
+}
+
+/// What of GPU time is credited, as the end of a sentence about that time; empty: nothing.
+pub fn credit(total: &UsageTotal) -> String {
+    match total.credited_gpu_microseconds {
+        0 => String::new(),
+        some => format!(", {} of it credited", span(some)),
     }
 }
 

@@ -25,6 +25,8 @@ async function allOf(project_id: string) {
 export interface Total {
   amount: Amount;
   gpuMicroseconds: number;
+  /** What of it is not charged. */
+  creditedGpuMicroseconds: number;
 }
 
 /** Newest first, with the totals per currency that the server added up. */
@@ -70,9 +72,12 @@ type ServerTotal = NonNullable<Awaited<ReturnType<typeof allOf>>["totals"]>[numb
 
 /** The totals of several projects, per currency. */
 export function totalsOf(totals: ServerTotal[]): Total[] {
-  const amounts = sum(totals.map(({ amount }) => amountOf(amount)));
-  return amounts.map((amount) => ({
-    amount,
-    gpuMicroseconds: totals.filter((total) => total.amount?.currency_code === amount.currency).reduce((time, total) => time + Number(total.gpu_microseconds ?? 0), 0),
-  }));
+  return sum(totals.map(({ amount }) => amountOf(amount))).map((amount) => {
+    const own = totals.filter((total) => total.amount?.currency_code === amount.currency);
+    return {
+      amount,
+      gpuMicroseconds: own.reduce((time, total) => time + Number(total.gpu_microseconds ?? 0), 0),
+      creditedGpuMicroseconds: own.reduce((time, total) => time + Number(total.credited_gpu_microseconds ?? 0), 0),
+    };
+  });
 }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { UsageInterval } from "../api/types";
-import { bucketStart, buckets, costByAllocation, nextBucket, partOf } from "./usage";
+import { duration } from "./time";
+import { bucketStart, buckets, costByAllocation, creditText, nextBucket, partOf } from "./usage";
 
 const day = bucketStart(Date.parse("2026-11-18T12:00:00Z"), "day");
 const end = nextBucket(nextBucket(nextBucket(day, "day"), "day"), "day");
@@ -95,4 +96,9 @@ it("an allocation's intervals are added up", () => {
   const costs = costByAllocation([interval(day, 1, 5), interval(day + 5000, 1, 6), interval(day, 1, 9, "b")]);
   expect(costs.get("a")?.nanos).toBe(11n);
   expect(costs.get("b")?.nanos).toBe(9n);
+});
+
+it("a sentence about time says what of it is credited", () => {
+  expect(creditText(0)).toBe("");
+  expect(creditText(90_000_000)).toBe(`, ${duration(90_000)} of it credited`);
 });

@@ -1,6 +1,7 @@
 /** Usage by day and by allocation, exact to the billionth. */
 import type { UsageInterval } from "../api/types";
 import { type Amount, amountOf } from "./money";
+import { duration } from "./time";
 
 export interface Bucket {
   /** Start of the hour or day in the reader's zone, milliseconds since the epoch; it may lie before the range. */
@@ -90,4 +91,9 @@ export function costByAllocation(intervals: UsageInterval[]): Map<string, Amount
     costs.set(id, sofar ? { ...sofar, nanos: sofar.nanos + amount.nanos } : amount);
   }
   return costs;
+}
+
+/** What of GPU time is credited, as the end of a sentence about that time; empty: nothing. */
+export function creditText(gpuMicroseconds: number): string {
+  return gpuMicroseconds > 0 ? `, ${duration(gpuMicroseconds / 1000)} of it credited` : "";
 }

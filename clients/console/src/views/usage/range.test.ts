@@ -55,6 +55,18 @@ it("a file has every digit", () => {
   expect(csvRow(part!, "vision", "web")).toContain("2.000000000");
 });
 
+it("a file says what of the time is credited, so that its columns add up", () => {
+  // 2 hours at 1.5 an hour, half an hour of them credited
+  const credited = { ...interval(at(5), 2, "2"), credited_microseconds: "1800000000", price_per_gpu_hour: { currency_code: "EUR", units: "1", nanos: 500_000_000 } };
+  credited.amount = { currency_code: "EUR", units: "2", nanos: 250_000_000 };
+  const [part] = within([credited], { from: at(5), to: at(6), size: "day" });
+  const row = csvRow(part!, "vision", "web");
+  const number = (column: string) => Number(row[CSV_HEADER.indexOf(column)]);
+  expect(row).toHaveLength(CSV_HEADER.length);
+  expect(number("credited_seconds")).toBe(1800);
+  expect(((number("seconds") - number("credited_seconds")) / 3600) * number("price_per_gpu_hour")).toBe(number("amount"));
+});
+
 it("the twin of a chart has what cost something, the newest first, and its file every day", () => {
   const data = buckets([interval(at(5), 2, "3"), interval(at(7), 1, "1")], "EUR", "day", at(4), at(8));
   expect(costRows(data).map(({ start, nanos }) => [start, nanos])).toEqual([[at(7), 1_000_000_000n], [at(5), 3_000_000_000n]]);

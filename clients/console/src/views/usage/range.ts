@@ -97,11 +97,11 @@ export function costRow({ start, nanos, gpuMicroseconds }: Bucket, size: BucketS
   return [size === "day" ? fieldOf(start) : new Date(start).toISOString(), hours, plain({ currency, nanos }), currency];
 }
 
-export const CSV_HEADER = ["project", "allocation", "allocation_id", "sku", "gpus", "start", "end", "seconds", "price_per_gpu_hour", "amount", "amount_in_range", "currency"];
+export const CSV_HEADER = ["project", "allocation", "allocation_id", "sku", "gpus", "start", "end", "seconds", "credited_seconds", "price_per_gpu_hour", "amount", "amount_in_range", "currency"];
 
 /** A line of the file; times in UTC, as programs compare them. */
 export function csvRow({ interval, amount }: Part, project: string, name: string): string[] {
-  const { allocation_id = "", sku = "", gpu_count = 0, start_time = "", end_time = "", microseconds = "0", price_per_gpu_hour } = interval;
-  const seconds = (Number(microseconds) / 1e6).toFixed(6);
-  return [project, name, allocation_id, sku, String(gpu_count), start_time, end_time, seconds, plain(amountOf(price_per_gpu_hour)), plain(amountOf(interval.amount)), plain(amount), amount.currency];
+  const { allocation_id = "", sku = "", gpu_count = 0, start_time = "", end_time = "", microseconds = "0", credited_microseconds = "0", price_per_gpu_hour } = interval;
+  const seconds = (time: string) => (Number(time) / 1e6).toFixed(6);
+  return [project, name, allocation_id, sku, String(gpu_count), start_time, end_time, seconds(microseconds), seconds(credited_microseconds), plain(amountOf(price_per_gpu_hour)), plain(amountOf(interval.amount)), plain(amount), amount.currency];
 }

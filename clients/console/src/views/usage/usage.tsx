@@ -5,7 +5,7 @@ import { useNamesOf, useUsageOf } from "../../api/usage";
 import type { UsageInterval } from "../../api/types";
 import { amountOf, exact, placesFor } from "../../lib/money";
 import { dayText, duration, fullTime, minuteText, shortTime, zone } from "../../lib/time";
-import { buckets } from "../../lib/usage";
+import { buckets, creditText } from "../../lib/usage";
 import { csvOf, download } from "../../lib/csv";
 import { projectNames } from "../../lib/project-name";
 import { projectOf, useProjectMay } from "../../session/roles";
@@ -31,7 +31,8 @@ const COLUMNS: Column[] = ["Allocation", "SKU", "From", "To", ["Time", "number o
 const FIRST_ROWS = 25;
 
 function Row({ interval, name, places }: { interval: UsageInterval; name: string; /** Decimals of price and amount. */ places: [number, number] }) {
-  const { start_time = "", end_time, gpu_count, sku, price_per_gpu_hour, amount, microseconds } = interval;
+  const { start_time = "", end_time, gpu_count, sku, price_per_gpu_hour, amount, microseconds, credited_microseconds } = interval;
+  const credited = Number(credited_microseconds ?? 0);
   return (
     <tr>
       <td className="tight">
@@ -44,8 +45,9 @@ function Row({ interval, name, places }: { interval: UsageInterval; name: string
       </td>
       <td className="tight" title={fullTime(start_time)}>{shortTime(start_time)}</td>
       <td className="tight" title={end_time && fullTime(end_time)}>{end_time ? shortTime(end_time) : <Badge tone="good">Running</Badge>}</td>
-      <td className="number optional" title={`${microseconds} µs`}>
+      <td className="number optional" title={`${microseconds} µs${credited > 0 ? `, ${credited} µs of them credited` : ""}`}>
         {duration(Number(microseconds ?? 0) / 1000)}
+        {credited > 0 && <small className="muted"> − {duration(credited / 1000)} credited</small>}
       </td>
       <td className="number optional">
         <MoneyText amount={amountOf(price_per_gpu_hour)} places={places[0]} />
@@ -117,6 +119,7 @@ export default function Usage() {
   const parts = useMemo(() => (range ? within(intervals, range) : []), [intervals, choice, first, last, now]);
   const shown = all ? parts : parts.slice(0, FIRST_ROWS);
   const places: [number, number] = [placesFor(shown.map(({ interval }) => amountOf(interval.price_per_gpu_hour))), placesFor(shown.map(({ interval }) => amountOf(interval.amount)))];
+  const isCredited = parts.some(({ interval }) => Number(interval.credited_microseconds ?? 0) > 0);
   const bySku = ({ sku = "" }: UsageInterval) => sku;
   const ways: Record<string, By> = {
     sku: { idOf: bySku, nameOf: bySku },
@@ -146,12 +149,14 @@ export default function Usage() {
       {intervals.length > 0 && (
         <>
           <div className="tiles">
-            {totals.map(({ amount, gpuMicroseconds }) => (
+            {totals.map(({ amount, gpuMicroseconds, creditedGpuMicroseconds }) => (
               <Card key={amount.currency} title={`Total in ${amount.currency}`}>
                 <p className="big">
                   <MoneyText amount={amount} />
                 </p>
-                <p className="muted">{duration(gpuMicroseconds / 1000)} of GPU time</p>
+                <p className="muted">
+                  {duration(gpuMicroseconds / 1000)} of GPU time{creditText(creditedGpuMicroseconds)}
+                </p>
               </Card>
             ))}
             <Card title="Running now">
@@ -185,7 +190,7 @@ export default function Usage() {
                 columns={COLUMNS}
                 foot={
                   <>
-                    <span className="muted">Times in {zone}. Each amount is GPUs × time × price, rounded once to nine decimal places; point at an amount to see all of them.</span>
+                    <span className="muted">Times in {zone}. Each amount is GPUs × time × price, rounded once to nine decimal places; point at an amount to see all of them.{isCredited && " Credited time is not charged; by hour, day and period, its credit is spread evenly over the interval."}</span>
                     {!all && parts.length > shown.length && (
                       <Button small onClick={() => setAll(true)}>
                         Show all {parts.length}
