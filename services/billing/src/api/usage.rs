@@ -82,7 +82,12 @@ impl Api {
             .begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             .await?;
         let (rows, next_page_token) = usage::list(&mut tx, filter, &selection, wanted).await?;
-        let totals = usage::totals(&mut tx, filter, &selection).await?;
+        // they are of all pages, so one of them has them
+        let totals = if request.page_token.is_empty() {
+            usage::totals(&mut tx, filter, &selection).await?
+        } else {
+            Vec::new()
+        };
         tx.commit().await?;
 
         Ok(ListUsageResponse {

@@ -143,12 +143,17 @@ pub static CATALOG: Catalog = Catalog {
 
 const ID: Field = Field::new("id", Kind::Id, "listed.id");
 
-/// A project's intervals, at will of one allocation; open ones count up to the start of the transaction.
+/// A project's intervals, at will of one allocation; open ones count up to the start of the transaction. What is credited is
+/// joined: a function of the database would be called row by row. `least` takes an open credit as one to the end.
 const INTERVALS: &str = "SELECT u.id, u.allocation_id, u.project_id, u.sku, u.gpu_count, u.price_version_id,
                 p.currency, p.price_nanos, u.started_at, u.ended_at,
                 interval_microseconds(u.started_at, coalesce(u.ended_at, now())) AS microseconds,
-                credited_microseconds(u.id, u.started_at, coalesce(u.ended_at, now())) AS credited_microseconds
+                credited.microseconds AS credited_microseconds
          FROM usage_intervals u JOIN price_versions p ON p.id = u.price_version_id
+              CROSS JOIN LATERAL (
+                  SELECT coalesce(sum(interval_microseconds(greatest(c.started_at, u.started_at),
+                                                            least(c.ended_at, coalesce(u.ended_at, now())))), 0)::bigint AS microseconds
+                    FROM usage_credits c WHERE c.interval_id = u.id) AS credited
          WHERE u.project_id = $1 AND ($2::uuid IS NULL OR u.allocation_id = $2)";
 
 /// A page of the intervals that a caller selects, and the token of the next one.

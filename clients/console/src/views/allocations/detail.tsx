@@ -159,7 +159,7 @@ function Connect({ allocation, openTerminal, noTerminal }: { allocation: Allocat
 }
 
 function Cost({ id, open }: { id: string; open: boolean }) {
-  const usage = useUsage(id);
+  const usage = useUsage({ allocation_id: id });
   const now = useNow(1000);
   if (usage.isPending) return <Card title="Cost so far"><Skeleton lines={2} label="Loading the cost" /></Card>;
   if (usage.error) return <Card title="Cost so far"><ProblemNote error={usage.error} retry={() => usage.refetch()} /></Card>;

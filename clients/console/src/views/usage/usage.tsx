@@ -1,11 +1,11 @@
 /** Usage and its exact cost. */
 import { Suspense, lazy, useMemo, useState } from "react";
 import { Link } from "wouter";
-import { useNamesOf, useUsageOf } from "../../api/usage";
+import { useNamesOf, useTotalsOf, useUsageOf } from "../../api/usage";
 import type { UsageInterval } from "../../api/types";
 import { amountOf, exact, placesFor } from "../../lib/money";
 import { dayText, duration, fullTime, minuteText, shortTime, zone } from "../../lib/time";
-import { buckets, creditText } from "../../lib/usage";
+import { bucketStart, buckets, creditText } from "../../lib/usage";
 import { csvOf, download } from "../../lib/csv";
 import { projectNames } from "../../lib/project-name";
 import { projectOf, useProjectMay } from "../../session/roles";
@@ -102,8 +102,6 @@ export default function Usage() {
   const [scope, setScope] = useQueryState("projects");
   const everywhere = scope === "all" && projects.length > 1;
   const own = session && projectOf(session);
-  const usage = useUsageOf(everywhere ? projects.map(({ id }) => id) : [session?.project ?? ""]);
-  const { names, isLoading: areNamesLoading } = useNamesOf(everywhere ? projects : own ? [own] : [], usage.intervals);
   const mayLaunch = useProjectMay("write");
   const [choice, setChoice] = useQueryState("range", RANGES[0]!.value);
   const [by, setBy] = useQueryState("by", "sku");
@@ -111,11 +109,18 @@ export default function Usage() {
   const [first, setFirst] = useQueryState("from", fieldOf(now - 7 * DAY_MS));
   const [last, setLast] = useQueryState("to", fieldOf(now));
   const [all, setAll] = useState(false);
+  const range = rangeOf(choice, first, last, now);
+  const ids = everywhere ? projects.map(({ id }) => id) : [session?.project ?? ""];
+  const ever = useTotalsOf(ids);
+  // by day: it changes once a day while the range moves on
+  const { intervals, ...usage } = useUsageOf(ids, range && bucketStart(range.from, "day"));
+  const { names, isLoading: areNamesLoading } = useNamesOf(everywhere ? projects : own ? [own] : [], intervals);
   const nameOf = ({ allocation_id = "" }: UsageInterval) => names.get(allocation_id) || shortId(allocation_id);
   const known = projectNames(projects);
   const projectName = ({ project_id = "" }: UsageInterval) => known.get(project_id) ?? shortId(project_id);
-  const { intervals, totals } = usage;
-  const range = rangeOf(choice, first, last, now);
+  const isUsed = ever.totals.length > 0 || intervals.length > 0;
+  const error = ever.error ?? usage.error;
+  const refetch = () => [ever, usage].forEach((one) => one.refetch());
   const parts = useMemo(() => (range ? within(intervals, range) : []), [intervals, choice, first, last, now]);
   const shown = all ? parts : parts.slice(0, FIRST_ROWS);
   const places: [number, number] = [placesFor(shown.map(({ interval }) => amountOf(interval.price_per_gpu_hour))), placesFor(shown.map(({ interval }) => amountOf(interval.amount)))];
@@ -132,24 +137,24 @@ export default function Usage() {
     <Page
       title="Usage"
       actions={
-        intervals.length > 0 && (
-          <Button onClick={save} busy={areNamesLoading} disabled={parts.length === 0}>
+        isUsed && (
+          <Button onClick={save} busy={areNamesLoading || usage.isLoading} disabled={parts.length === 0}>
             <Download size={15} aria-hidden="true" /> Export CSV
           </Button>
         )
       }
     >
-      {usage.error && <ProblemNote error={usage.error} retry={usage.refetch} />}
-      {usage.isPending && <Skeleton lines={8} label="Loading usage" />}
-      {!usage.isPending && !usage.error && intervals.length === 0 && (
+      {error && <ProblemNote error={error} retry={refetch} />}
+      {ever.isLoading && !isUsed && <Skeleton lines={8} label="Loading usage" />}
+      {!ever.isLoading && !usage.isLoading && !error && !isUsed && (
         <Empty icon={<ReceiptText size={28} />} title="No usage yet">
           Billing starts when you can log in to an allocation and ends when you release it. {mayLaunch && <><Link href="/launch">Launch one</Link> to begin.</>}
         </Empty>
       )}
-      {intervals.length > 0 && (
+      {isUsed && (
         <>
           <div className="tiles">
-            {totals.map(({ amount, gpuMicroseconds, creditedGpuMicroseconds }) => (
+            {ever.totals.map(({ amount, gpuMicroseconds, creditedGpuMicroseconds }) => (
               <Card key={amount.currency} title={`Total in ${amount.currency}`}>
                 <p className="big">
                   <MoneyText amount={amount} />
@@ -160,8 +165,8 @@ export default function Usage() {
               </Card>
             ))}
             <Card title="Running now">
-              <p className="big">{intervals.filter(({ end_time }) => !end_time).length}</p>
-              <p className="muted">{plural(intervals.length, "billed interval")} in total</p>
+              <p className="big">{range && !usage.isLoading ? intervals.filter(({ end_time }) => !end_time).length : "–"}</p>
+              {range && !usage.isLoading && <p className="muted">{plural(parts.length, "billed interval")} in the period</p>}
             </Card>
           </div>
           <div className="filters">
@@ -179,7 +184,8 @@ export default function Usage() {
             {projects.length > 1 && <Select label="Projects" value={scope} onChoose={setScope} options={[{ value: "", label: "This one" }, { value: "all", label: "All of mine" }]} />}
           </div>
           {!range && <p className="field-problem">Choose two dates, the first not after the last.</p>}
-          {range && currencies.length === 0 && <p className="notice">Nothing was billed in this period. Choose a longer one.</p>}
+          {usage.isLoading && <Skeleton lines={8} label="Loading the intervals" />}
+          {range && !usage.isLoading && !error && currencies.length === 0 && <p className="notice">Nothing was billed in this period. Choose a longer one.</p>}
           {range && currencies.map((currency) => <Spend key={currency} intervals={intervals} currency={currency} range={range} />)}
           {parts.length > 0 && <Breakdown groups={grouped(parts, ways[by] ?? { idOf: bySku, nameOf: bySku })} by={by} setBy={setBy} projects={projects.length > 1} />}
           {parts.length > 0 && (
