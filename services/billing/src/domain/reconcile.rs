@@ -18,6 +18,15 @@ pub struct Period {
 /// Billable time by allocation.
 pub type Periods = BTreeMap<Uuid, Vec<Period>>;
 
+/// What is billed, as far as the events that the ledger retains can prove it.
+#[derive(Debug, Default)]
+pub struct Billed {
+    /// The intervals that a retained event opened, are open, or that a retained event closed.
+    pub periods: Periods,
+    /// Starts of those that an event opened which is retained no more: their ends are proven, their starts were.
+    pub carried: BTreeMap<Uuid, Timestamp>,
+}
+
 /// The billable history, folded from events in order. It shares no code with the effects on the database, so
 /// that a mistake in one is seen by the other.
 #[derive(Debug, Default)]
@@ -26,6 +35,17 @@ pub struct History {
 }
 
 impl History {
+    /// A history that begins with these allocations billable, each since then.
+    pub fn carrying(starts: &BTreeMap<Uuid, Timestamp>) -> Self {
+        let open = |(id, start): (&Uuid, &Timestamp)| {
+            let (start, end) = (*start, None);
+            (*id, vec![Period { start, end }])
+        };
+        Self {
+            periods: starts.iter().map(open).collect(),
+        }
+    }
+
     /// Takes in the next event.
     pub fn push(&mut self, event: &LedgerEvent) {
         match &event.change {

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::prices::price;
 use crate::domain::event::Start;
 use crate::domain::money::{Currency, Price};
-use crate::domain::reconcile::{Period, Periods};
+use crate::domain::reconcile::{Billed, Period};
 use crate::domain::usage::Recorded;
 
 /// What is on record about an allocation.
@@ -233,24 +233,32 @@ pub async fn totals(
     query.build_query_as().fetch_all(conn).await
 }
 
-/// All billed periods that were opened by events after a position, by allocation.
+/// All billed periods that events after a position opened or closed, and those that are open.
 ///
 /// # Errors
 /// Database errors.
-pub async fn periods(executor: impl PgExecutor<'_>, after_position: i64) -> sqlx::Result<Periods> {
-    let rows: Vec<(Uuid, Timestamp, Option<Timestamp>)> = sqlx::query_as(
-        "SELECT allocation_id, started_at, ended_at FROM usage_intervals WHERE opened_position > $1",
+pub async fn periods(executor: impl PgExecutor<'_>, after_position: i64) -> sqlx::Result<Billed> {
+    let rows: Vec<(Uuid, Timestamp, Option<Timestamp>, bool)> = sqlx::query_as(
+        "SELECT allocation_id, started_at, ended_at, opened_position <= $1 FROM usage_intervals
+          WHERE opened_position > $1 OR closed_position > $1 OR ended_at IS NULL",
     )
     .bind(after_position)
     .fetch_all(executor)
     .await?;
-    let mut periods = Periods::new();
-    for (allocation_id, start, end) in rows {
+    let mut billed = Billed::default();
+    for (allocation_id, start, end, is_carried) in rows {
         let period = Period {
             start: start.to_jiff(),
             end: end.map(Timestamp::to_jiff),
         };
-        periods.entry(allocation_id).or_default().push(period);
+        if is_carried {
+            billed.carried.insert(allocation_id, period.start);
+        }
+        billed
+            .periods
+            .entry(allocation_id)
+            .or_default()
+            .push(period);
     }
-    Ok(periods)
+    Ok(billed)
 }

@@ -9,7 +9,7 @@ use gpuaas_proto::gpuaas::internal::events::v1::event_service_client::EventServi
 use sqlx::{Connection as _, PgPool};
 
 use crate::domain::event;
-use crate::domain::reconcile::{Difference, History, Periods, differences};
+use crate::domain::reconcile::{Billed, Difference, History, differences};
 use crate::metrics::Metrics;
 use crate::store;
 
@@ -28,7 +28,8 @@ pub struct Reconciler {
 }
 
 impl Reconciler {
-    /// Compares once, as of the position usage has reached. Intervals older than the kept log are not compared.
+    /// Compares once, as of the position usage has reached. Of an interval that is older than the kept log, the end is
+    /// compared, or that there is none; one that ended before it was compared while its events were kept.
     ///
     /// # Errors
     /// The ledger or the database does not answer, or an event cannot be read.
@@ -36,7 +37,7 @@ impl Reconciler {
         let mut oldest = self.oldest().await?;
         let (billed, history) = loop {
             let (upto, billed) = self.billed(oldest).await?;
-            let history = self.history(oldest, upto).await?;
+            let history = self.history(oldest, upto, &billed).await?;
             let now = self.oldest().await?;
             if now == oldest {
                 break (billed, history);
@@ -44,7 +45,7 @@ impl Reconciler {
             // old events were removed meanwhile: time that they opened would count as invented
             oldest = now;
         };
-        let found = differences(&billed, history.periods());
+        let found = differences(&billed.periods, history.periods());
         self.metrics.reconciled(found.len());
         for difference in &found {
             tracing::error!(?difference, "find usage that differs from the ledger");
@@ -52,9 +53,9 @@ impl Reconciler {
         Ok(found)
     }
 
-    /// The position that usage has reached, and the intervals that events after `oldest` opened, of one snapshot: usage would
-    /// move between the two.
-    async fn billed(&self, oldest: i64) -> Result<(i64, Periods), Error> {
+    /// The position that usage has reached, and what events after `oldest` prove, of one snapshot: usage would move between
+    /// the two.
+    async fn billed(&self, oldest: i64) -> Result<(i64, Billed), Error> {
         let mut connection = self.pool.acquire().await?;
         let mut tx = connection
             .begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -81,8 +82,8 @@ impl Reconciler {
             .map_or(read.head_position, |event| event.position - 1))
     }
 
-    async fn history(&self, oldest: i64, upto: i64) -> Result<History, Error> {
-        let mut history = History::default();
+    async fn history(&self, oldest: i64, upto: i64, billed: &Billed) -> Result<History, Error> {
+        let mut history = History::carrying(&billed.carried);
         let mut after = oldest;
         while after < upto {
             let request = ReadRequest {
