@@ -88,6 +88,22 @@ struct PriceData {
     nanos_per_gpu_hour: String,
 }
 
+/// What tells an event from every other one of the ledger: its position, aggregate, revision and time. After a restore of the
+/// ledger, another event may get the position, and one of another time the revision.
+pub fn mark(event: &Event) -> String {
+    let Event {
+        position,
+        aggregate_id,
+        revision,
+        ..
+    } = event;
+    let time = event.time.unwrap_or_default();
+    format!(
+        "{position}:{aggregate_id}:{revision}:{}.{:09}",
+        time.seconds, time.nanos
+    )
+}
+
 /// Parses an event.
 ///
 /// # Errors

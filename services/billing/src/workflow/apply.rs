@@ -37,9 +37,15 @@ pub async fn apply(
     let start = store::position::lock(&mut tx).await?;
     let mut position = start;
     let mut stopped = None;
+    let mut mark = String::new();
     for event in events {
         match apply_one(&mut tx, ids, policy, position, event).await {
-            Ok(reached) => position = reached,
+            Ok(reached) => {
+                if reached > position {
+                    mark = event::mark(event);
+                }
+                position = reached;
+            }
             Err(Failure::Inconsistent(cause)) => {
                 stopped = Some(cause);
                 break;
@@ -48,7 +54,7 @@ pub async fn apply(
         }
     }
     if position > start {
-        store::position::store(&mut tx, position).await?;
+        store::position::store(&mut tx, position, &mark).await?;
     }
     tx.commit().await?;
     let events = u64::try_from(position - start).unwrap_or_default();

@@ -13,7 +13,8 @@ use gpuaas_proto::gpuaas::internal::events::v1::Event;
 use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
 
-fn cause(outcome: Result<(), RoundError>) -> Inconsistency {
+/// Why a round stopped.
+pub fn cause(outcome: Result<(), RoundError>) -> Inconsistency {
     match outcome {
         Err(RoundError::Inconsistent(cause)) => cause,
         other => panic!("expected an inconsistency, got {other:?}"),

@@ -4,5 +4,6 @@ mod consumer;
 mod follow;
 mod host_lost;
 mod prices;
+mod restored;
 mod schema;
 mod usage;
