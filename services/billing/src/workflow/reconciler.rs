@@ -46,7 +46,7 @@ impl Reconciler {
             oldest = now;
         };
         let found = differences(&billed.periods, history.periods());
-        self.metrics.reconciled(found.len());
+        self.metrics.reconciled(found.len(), jiff::Timestamp::now());
         for difference in &found {
             tracing::error!(?difference, "find usage that differs from the ledger");
         }
