@@ -1,8 +1,8 @@
 //! Billing: immutable prices, usage intervals, exact money.
 //!
 //! It owns schema `billing`. The gateway calls it for users (`UsageService`) and administrators
-//! (`UsageAdminService`, `PriceAdminService`); it reads the ledger's event log from the allocation service and pushes prices to the
-//! scheduler. It keeps the promise of no billing gap and no overlap (P3): intervals are opened and closed by
+//! (`UsageAdminService`, `PriceAdminService`); it reads the ledger's event log from the allocation service and pushes
+//! prices to the scheduler. It keeps the promise of no billing gap and no overlap (P3): intervals are opened and closed by
 //! ledger events only, each exactly once, in order; the database refuses an overlap; a reconciler compares the
 //! union of the intervals with the billable history again and again. Billing is sourced from allocations (C-14,
 //! G-01), never from hosts.

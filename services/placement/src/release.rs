@@ -21,9 +21,9 @@ pub struct Begun {
     pub workflow_id: Option<Uuid>,
 }
 
-/// Accepts a release. The billable period ends at this moment, or at the release time when that has come; a running provision workflow loses its lease and
-/// the release workflow is started, both in this transaction. A queued one leaves the queue and is released at once.
-/// Repeating it changes nothing.
+/// Accepts a release. The billable period ends at this moment, or at the release time when that has come; a running
+/// provision workflow loses its lease and the release workflow is started, both in this transaction. A queued one leaves the
+/// queue and is released at once. Repeating it changes nothing.
 ///
 /// # Errors
 /// [`Error::NotFound`]; [`Error::Conflict`] for an allocation that failed.
