@@ -1,8 +1,8 @@
 //! Billing: immutable prices, usage intervals, exact money.
 //!
-//! It owns schema `billing`. The gateway calls it for users (`UsageService`), administrators
-//! (`PriceAdminService`) and webhooks (`UsageEventService`); it reads the ledger's event log from the allocation service and pushes prices to the
-//! scheduler. It keeps the promise of no billing gap and no overlap (P3): intervals are opened and closed by
+//! It owns schema `billing`. The gateway calls it for users (`UsageService`), administrators (`UsageAdminService`,
+//! `PriceAdminService`) and webhooks (`UsageEventService`); it reads the ledger's event log from the allocation service and
+//! pushes prices to the scheduler. It keeps the promise of no billing gap and no overlap (P3): intervals are opened and closed by
 //! ledger events only, each exactly once, in order; the database refuses an overlap; a reconciler compares the
 //! union of the intervals with the billable history again and again. Billing is sourced from allocations (C-14,
 //! G-01), never from hosts.
@@ -18,6 +18,7 @@ use std::time::Duration;
 use gpuaas_common::server::Server;
 use gpuaas_common::{CancellationToken, Context, db};
 use gpuaas_proto::gpuaas::billing::v1::price_admin_service_server::PriceAdminServiceServer;
+use gpuaas_proto::gpuaas::billing::v1::usage_admin_service_server::UsageAdminServiceServer;
 use gpuaas_proto::gpuaas::billing::v1::usage_service_server::UsageServiceServer;
 use gpuaas_proto::gpuaas::internal::billing::v1::usage_event_service_server::UsageEventServiceServer;
 
@@ -91,6 +92,7 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
         let outcome = Server::new(&ctx)
             .add(UsageServiceServer::new(api.clone()))
             .add(UsageEventServiceServer::new(api.clone()))
+            .add(UsageAdminServiceServer::new(api.clone()))
             .add(PriceAdminServiceServer::new(api))
             .run(shutdown.clone())
             .await;

@@ -12,6 +12,7 @@ pub struct Metrics {
     lag: Gauge<i64>,
     stopped: Gauge<u64>,
     differences: Gauge<u64>,
+    reconciled: Gauge<i64>,
     unpublished: Gauge<u64>,
 }
 
@@ -41,6 +42,12 @@ impl Metrics {
                 .u64_gauge("billing_reconcile_differences")
                 .with_description("Allocations whose billed time differs from their billable time")
                 .build(),
+            reconciled: meter
+                .i64_gauge("billing_reconciled_timestamp_seconds")
+                .with_description(
+                    "When billed time was last compared with billable time, in seconds since 1970",
+                )
+                .build(),
             unpublished: meter
                 .u64_gauge("billing_unpublished_skus")
                 .with_description("SKUs with a price the ledger has not acknowledged")
@@ -61,9 +68,10 @@ impl Metrics {
         self.stopped.record(u64::from(stopped), &[reason]);
     }
 
-    /// A reconciliation ended.
-    pub fn reconciled(&self, differences: usize) {
+    /// A reconciliation ended at a time; one that fails is none.
+    pub fn reconciled(&self, differences: usize, at: jiff::Timestamp) {
         self.differences.record(differences as u64, &[]);
+        self.reconciled.record(at.as_second(), &[]);
     }
 
     /// Prices were read.

@@ -140,7 +140,7 @@ pub const INVARIANTS: [Invariant; 24] = [
     },
     Invariant {
         name: "period_matches_allocation",
-        rule: "an allocation is billable once, from its activation to the acceptance of its release, or to the end that a forced one states",
+        rule: "an allocation is billable once, from its activation to the acceptance of its release, or to the earlier end that is on record",
         query: "SELECT a.id::text FROM allocations a LEFT JOIN allocation_periods p ON p.allocation_id = a.id
                  GROUP BY a.id
                 HAVING count(p.id) <> (a.active_at IS NOT NULL)::int

@@ -67,7 +67,7 @@ pub async fn begin(conn: &mut PgConnection, id: Uuid) -> Result<bool> {
     }
     release::begin(conn, Scope::Platform, id, "", "").await?;
     let reported = if allocation.active_at.is_some() {
-        "The release time has come; billing has ended."
+        "The release time has come; billing ended at that time."
     } else {
         "The release time has come. The allocation was never billed."
     };

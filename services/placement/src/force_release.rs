@@ -1,7 +1,8 @@
 //! Forced release: the way out for what is on a host that is lost (B-28, C-12, C-13).
 //!
 //! An administrator attests what became of the host. The claims end, and with them what the allocation counts for; its
-//! billable time ends at the last proof of life of the host, or when the administrator says. No slot becomes available by
+//! billable time ends at the last proof of life of the host, or when the administrator says; that of bare metal, whose tenant
+//! may silence the agent, at the release, or when the administrator says. No slot becomes available by
 //! it: each is `disabled`, of a generation that no evidence is of, until a wipe on its host is proven (P2), or `retired`
 //! for good where the disks were destroyed. A host that comes back late changes nothing: the workflows that it worked for are over, and every token it knows is behind.
 use jiff_sqlx::Timestamp;
@@ -75,7 +76,7 @@ pub struct Attestation<'a> {
     pub fate: Fate,
     /// Why.
     pub reason: &'a str,
-    /// When the billable time ended; none: at the last proof of life.
+    /// When the billable time ended; none: at the last proof of life, of bare metal now.
     pub billing_end: Option<Timestamp>,
 }
 
@@ -172,8 +173,18 @@ pub async fn force(
         replaced,
         node.host_lost_since.is_some(),
     )?;
-    let last_seen = allocation.host_lost_since.or(node.host_lost_since);
-    let billed_until = billed_until(conn, &allocation, word, last_seen).await?;
+    let last_seen = if replaced {
+        // what the node says is of the other instance
+        allocation.host_lost_since.or(node.host_lost_since)
+    } else {
+        allocation.host_lost_since.max(node.host_lost_since)
+    };
+    let proof = match allocation.capacity_shape {
+        // its tenant may have silenced the agent: that says nothing of whether the machine runs
+        Shape::Baremetal => allocation.host_lost_since,
+        Shape::GpuSlice => last_seen,
+    };
+    let billed_until = billed_until(conn, &allocation, word, proof).await?;
 
     workflows::cancel(conn, id).await?;
     let slot_ids: Vec<Uuid> = slots::held_by(conn, id)
@@ -241,7 +252,7 @@ async fn billed_until(
         };
     }
     let (at, fits): (Option<Timestamp>, Option<bool>) = sqlx::query_as(
-        "SELECT coalesce($2, greatest(active_at, least($3, clock_timestamp()))),
+        "SELECT coalesce($2, greatest(active_at, least($3, auto_release_at, clock_timestamp()))),
                 $2 BETWEEN active_at AND clock_timestamp() FROM allocations WHERE id = $1",
     )
     .bind(allocation.id)
@@ -370,11 +381,14 @@ async fn end(
     if over {
         return allocations::get(conn, Scope::Platform, id).await;
     }
-    let reported = match billed_until {
-        Some(_) => {
+    let reported = match (billed_until, allocation.capacity_shape) {
+        (Some(_), Shape::GpuSlice) => {
             "Its host is lost, so an operator ended the allocation. Billing ended when the host was last heard, or at the time that the operator stated."
         }
-        None => "Its host is lost, so an operator ended the allocation.",
+        (Some(_), Shape::Baremetal) => {
+            "Its host is lost, so an operator ended the allocation. Billing ended then, or at the time that the operator stated."
+        }
+        (None, _) => "Its host is lost, so an operator ended the allocation.",
     };
     timeline::append(conn, id, "released", timeline::State::Done, reported).await?;
     advance(conn, id, AllocationState::Released, Change::default()).await

@@ -11,7 +11,7 @@ use crate::model::{
     Allocation, AllocationState, ClaimState, EvidenceKind, Failure, Fence, GuestAccess, Outcome,
     Scope, Shape, SlotEvidence, SlotStatus,
 };
-use crate::{claims, lock, nodes, outbox, slots, workflows};
+use crate::{claims, lock, lost, nodes, outbox, slots, workflows};
 
 /// What a failed provision left on its host.
 #[derive(Debug, Clone)]
@@ -62,10 +62,11 @@ pub async fn start(conn: &mut PgConnection, fence: Fence, id: Uuid) -> Result<Ou
 }
 
 /// `provisioning → active`: the billable period opens at this moment and the event records it. `access` is how its owner
-/// logs in; none: no login. `boot_id` is the boot id that the guest's kernel reported, if it did.
+/// logs in; none: no login. `boot_id` is the boot id that the guest's kernel reported, if it did. What is on a host that is
+/// lost becomes active, and billed, when the host is back.
 ///
 /// # Errors
-/// [`Error::StaleLease`], [`Error::Conflict`].
+/// [`Error::StaleLease`], [`Error::Conflict`]; `HOST_UNREACHABLE` while the host of a slice is lost.
 pub async fn activate(
     conn: &mut PgConnection,
     fence: Fence,
@@ -81,6 +82,7 @@ pub async fn activate(
         _ => return Err(conflict(&allocation)),
     }
     let ids = held_in(conn, id, SlotStatus::Provisioning).await?;
+    lost::refuse(conn, &allocation).await?;
     let _ = slots::transition(
         conn,
         &ids,

@@ -1,4 +1,5 @@
 //! Transitions of a release: billing stops when it is accepted, slots return only with proof (P2).
+use jiff_sqlx::Timestamp;
 use serde_json::json;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -21,9 +22,9 @@ pub struct Begun {
     pub workflow_id: Option<Uuid>,
 }
 
-/// Accepts a release. The billable period ends at this moment; a running provision workflow loses its lease and
-/// the release workflow is started, both in this transaction. A queued one leaves the queue and is released at once.
-/// Repeating it changes nothing.
+/// Accepts a release. The billable period ends at this moment, or at the release time when that has come; a running
+/// provision workflow loses its lease and the release workflow is started, both in this transaction. A queued one leaves the
+/// queue and is released at once. Repeating it changes nothing.
 ///
 /// # Errors
 /// [`Error::NotFound`]; [`Error::Conflict`] for an allocation that failed.
@@ -79,13 +80,14 @@ pub async fn begin(
     )
     .await?;
     let change = Change {
+        billed_until: due(conn, id).await?,
         window_seconds: Some(workflows::RELEASE_WINDOW_SECONDS),
         ..Change::default()
     };
     let allocation = advance(conn, id, AllocationState::Releasing, change).await?;
     sqlx::query("UPDATE allocation_periods SET ended_at = greatest($2, started_at) WHERE allocation_id = $1 AND ended_at IS NULL")
         .bind(id)
-        .bind(allocation.releasing_at)
+        .bind(allocation.billed_until.or(allocation.releasing_at))
         .execute(&mut *conn)
         .await?;
     let window = workflows::RELEASE_WINDOW_SECONDS;
@@ -102,6 +104,19 @@ pub async fn begin(
         allocation,
         workflow_id: Some(workflow_id),
     })
+}
+
+/// The release time of an active allocation, once it has come: the platform was to release it then, and what it is late by is
+/// not its owner's to pay. Not before it became active.
+async fn due(conn: &mut PgConnection, id: Uuid) -> Result<Option<Timestamp>> {
+    let due = sqlx::query_scalar(
+        "SELECT CASE WHEN state = 'active' AND auto_release_at <= clock_timestamp()
+                     THEN greatest(active_at, auto_release_at) END FROM allocations WHERE id = $1",
+    )
+    .bind(id)
+    .fetch_one(conn)
+    .await?;
+    Ok(due)
 }
 
 /// Ends a release with proof for every slot: slots schedulable (or disabled by the operator's intent), claims

@@ -47,7 +47,8 @@ pub enum Command {
         /// Name or id.
         project: String,
     },
-    /// Close a project permanently, once nothing runs in it.
+    /// Close a project permanently, once nothing runs in it. Export its usage before: afterwards only administrators of the
+    /// platform can read it.
     Close(StateFlags),
 }
 

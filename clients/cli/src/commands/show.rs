@@ -6,6 +6,7 @@ use gpuaas_proto::gpuaas::billing::v1::{ListUsageRequest, UsageTotal};
 use serde_json::json;
 
 use super::placement;
+use super::usage::credit;
 use crate::allocation::{AllocationRef, check_text, is_off, state_of, status_text};
 use crate::failure::Failure;
 use crate::output::{amount, print_command, print_json, print_line, size, span, time};
@@ -180,9 +181,10 @@ fn print_cost(totals: &[UsageTotal]) {
         print_line(
             "Cost",
             &format!(
-                "{} so far, for {} of GPU time",
+                "{} so far, for {} of GPU time{}",
                 amount(total.amount.as_ref()),
-                span(total.gpu_microseconds)
+                span(total.gpu_microseconds),
+                credit(total)
             ),
         );
     }

@@ -2,11 +2,12 @@
 use std::collections::HashMap;
 
 use gpuaas_proto::gpuaas::allocation::v1::GetAllocationRequest;
-use gpuaas_proto::gpuaas::billing::v1::ListUsageRequest;
+use gpuaas_proto::gpuaas::billing::v1::{ListUsageRequest, ListUsageResponse, UsageTotal};
 use serde_json::json;
 
-use super::select::SelectedOf;
+use super::select::{Selected, SelectedOf};
 use crate::allocation::{self, Among};
+use crate::api::Answer;
 use crate::failure::Failure;
 use crate::output::{amount, amounts, print_json, print_table, span, time};
 use crate::project::{self, Which};
@@ -42,67 +43,102 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     };
     request.filter = selected.filter();
     request.order_by = selected.order_by();
-    let mut found = session.api.call_all_pages(&request, "intervals").await?;
+    let found = session.api.call_all_pages(&request, "intervals").await?;
+    let names = if session.json() || found.message.intervals.is_empty() {
+        HashMap::new()
+    } else {
+        names(session, &request.project_id).await
+    };
+    print(session, found, &names, &selected);
+    Ok(())
+}
+
+/// Prints what was found; `names` are those of allocations by their ids.
+pub fn print(
+    session: &Session,
+    mut found: Answer<ListUsageResponse>,
+    names: &HashMap<String, String>,
+    selected: &Selected,
+) {
     if session.json() {
         if found.json.get("totals").is_none() {
             found.json["totals"] = json!([]);
         }
         print_json(&found.json);
-        return Ok(());
+        return;
     }
     let intervals = found.message.intervals;
     if intervals.is_empty() && selected.narrows() {
         say!("No usage matches the filter.");
-        return Ok(());
+        return;
     }
     if intervals.is_empty() {
         say!("No usage yet. Billing starts when an allocation becomes active.");
-        return Ok(());
+        return;
     }
-    let names = names(session, &request.project_id).await;
+    let is_credited = intervals.iter().any(|one| one.credited_microseconds > 0);
     let prices = amounts(intervals.iter().map(|i| i.price_per_gpu_hour.as_ref()));
     let costs = amounts(intervals.iter().map(|i| i.amount.as_ref()));
     let money = prices.into_iter().zip(costs);
     let rows = intervals.into_iter().zip(money).map(|(i, (price, cost))| {
+        let name = names.get(&i.allocation_id).cloned();
+        let credited = match i.credited_microseconds {
+            0 => String::new(),
+            some => span(some),
+        };
+        let until = match i.end_time {
+            Some(_) => time(i.end_time),
+            None => "running".to_owned(),
+        };
         [
-            names
-                .get(&i.allocation_id)
-                .cloned()
-                .unwrap_or(i.allocation_id),
+            name.unwrap_or(i.allocation_id),
             i.sku,
             i.gpu_count.to_string(),
             span(i.microseconds),
+            credited,
             price,
             cost,
             time(i.start_time),
-            if i.end_time.is_some() {
-                time(i.end_time)
-            } else {
-                "running".to_owned()
-            },
+            until,
         ]
     });
-    print_table(
-        [
-            "ALLOCATION",
-            "SKU",
-            "GPUS",
-            "TIME",
-            "PER GPU-HOUR",
-            "AMOUNT",
-            "FROM",
-            "TO",
-        ],
-        rows.collect(),
-    );
-    for total in found.message.totals {
+    let header = [
+        "ALLOCATION",
+        "SKU",
+        "GPUS",
+        "TIME",
+        "CREDITED",
+        "PER GPU-HOUR",
+        "AMOUNT",
+        "FROM",
+        "TO",
+    ];
+    if is_credited {
+        print_table(header, rows.collect());
+    } else {
+        print_table(uncredited(header), rows.map(uncredited).collect());
+    }
+    for total in &found.message.totals {
         say!(
-            "Total: {} for {} of GPU time",
+            "Total: {} for {} of GPU time{}",
             amount(total.amount.as_ref()),
-            span(total.gpu_microseconds)
+            span(total.gpu_microseconds),
+            credit(total)
         );
     }
-    Ok(())
+}
+
+/// A row without the time that is credited.
+fn uncredited<T>([name, sku, gpus, time, _, price, cost, from, to]: [T; 9]) -> [T; 8] {
+    [name, sku, gpus, time, price, cost, from, to]
+}
+
+/// What of GPU time is credited, as the end of a sentence about that time; empty: nothing.
+pub fn credit(total: &UsageTotal) -> String {
+    match total.credited_gpu_microseconds {
+        0 => String::new(),
+        some => format!(", {} of it credited", span(some)),
+    }
 }
 
 /// The names of the allocations of a project by their ids; what cannot be read is shown by its id.

@@ -51,6 +51,27 @@ fn a_renamed_allocation_is_shown_by_both_names() {
 }
 
 #[test]
+fn operators_read_the_usage_of_a_project_whatever_its_state() {
+    let world = world();
+    let usage = format!("/api/v1/admin/usage?project_id={PROJECT}");
+    let money = json!({ "currency_code": "EUR", "units": "2", "nanos": 500_000_000 });
+    let found = json!({ "intervals": [{ "allocation_id": ID, "sku": "lab-slice", "gpu_count": 1, "microseconds": "90000000", "amount": money }],
+        "totals": [{ "gpu_microseconds": "90000000", "amount": money }] });
+    world.get(&format!("{usage}&page_size=200"), found.clone());
+    let one = format!("{usage}&allocation_id={ID}&page_size=200");
+    world.get(&one, found);
+    let list = ["admin", "usage", "list", "--project", "vision"];
+    let ran = world.run(&list).ok();
+    for shown in ["trainer", "lab-slice", "1m 30s", "Total: 2.50 EUR"] {
+        assert!(ran.out.contains(shown), "{shown}: {}", ran.out);
+    }
+    world.run(&[&list[..], &["--allocation", ID]].concat()).ok();
+    assert!(world.seen().iter().any(|seen| seen.target == one));
+    // whose project it is, is never guessed
+    assert_eq!(world.run(&["admin", "usage", "list"]).code, 2);
+}
+
+#[test]
 fn operators_list_the_allocations_of_all_projects() {
     let world = world();
     let ran = world.run(&["admin", "allocation", "list"]).ok();

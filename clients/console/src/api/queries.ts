@@ -8,6 +8,7 @@ import { type ExplanationQuery, queryOf } from "./explanation";
 import { WHOLE, everyPage } from "./pages";
 import { Problem } from "./problem";
 import type { Discovery } from "./types";
+import { USAGE_MS, endedSince } from "./usage";
 
 /** Polling intervals in milliseconds. */
 const LIVE_MS = 1000;
@@ -94,16 +95,17 @@ export function useQuotas(wanted = true) {
   });
 }
 
-/** All usage intervals of the project, or of one allocation, with the totals that the server added up. */
-export function useUsage(allocation_id = "") {
+/** The usage intervals of the project, or of one allocation, that reach beyond a moment, with the totals that the server added up. */
+export function useUsage({ allocation_id = "", from }: { allocation_id?: string; from?: number } = {}) {
   const project_id = useProject();
+  const filter = from === undefined ? "" : endedSince(from);
   return useQuery({
-    queryKey: ["usage", project_id, allocation_id],
+    queryKey: ["usage", project_id, "of", allocation_id, filter],
     queryFn: async () => {
-      const pages = await allPages((page_token) => client.GET("/api/v1/usage", { params: { query: { project_id, allocation_id, page_size: PAGE, page_token } } }));
-      return { intervals: pages.flatMap(({ intervals = [] }) => intervals), totals: pages.at(-1)?.totals ?? [] };
+      const pages = await allPages((page_token) => client.GET("/api/v1/usage", { params: { query: { project_id, allocation_id, filter, page_size: PAGE, page_token } } }));
+      return { intervals: pages.flatMap(({ intervals = [] }) => intervals), totals: pages[0]?.totals ?? [] };
     },
-    refetchInterval: allocation_id ? CALM_MS : SLOW_MS,
+    refetchInterval: allocation_id ? SLOW_MS : USAGE_MS,
   });
 }
 

@@ -9,37 +9,52 @@ import { WHOLE, everyPage } from "./pages";
 import type { UsageInterval } from "./types";
 
 const PAGE = 200;
-const SLOW_MS = 5000;
+/** Time between two reads, in milliseconds: each has the server add up all that a project ever used. */
+export const USAGE_MS = 60_000;
 
-async function allOf(project_id: string) {
-  const intervals: UsageInterval[] = [];
-  let page_token = "";
-  for (;;) {
-    const page = await unwrap(client.GET("/api/v1/usage", { params: { query: { project_id, allocation_id: "", page_size: PAGE, page_token } } }));
-    intervals.push(...(page.intervals ?? []));
-    page_token = page.next_page_token ?? "";
-    if (!page_token) return { intervals, totals: page.totals ?? [] };
-  }
-}
+/** Of usage what reaches beyond a moment, as a filter of the API; what is running has no end. */
+export const endedSince = (from: number) => `NOT end_time < ${new Date(from).toISOString()}`;
+
+const intervalsIn = (project_id: string, filter: string) =>
+  everyPage((page_token) =>
+    unwrap(client.GET("/api/v1/usage", { params: { query: { project_id, allocation_id: "", filter, page_size: PAGE, page_token } } })).then(({ intervals: items = [], next_page_token: next }) => ({ items, next })),
+  );
+
+const totalsIn = (project_id: string) =>
+  unwrap(client.GET("/api/v1/usage", { params: { query: { project_id, allocation_id: "", page_size: 1, page_token: "" } } })).then(({ totals = [] }) => totals);
 
 export interface Total {
   amount: Amount;
   gpuMicroseconds: number;
+  /** What of it is not charged. */
+  creditedGpuMicroseconds: number;
 }
 
-/** Newest first, with the totals per currency that the server added up. */
-export function useUsageOf(projects: string[]) {
-  const found = useQueries({
-    queries: projects.map((project) => ({ queryKey: ["usage", project, ""], queryFn: () => allOf(project), refetchInterval: SLOW_MS })),
+/** The intervals of projects that reach beyond a moment, newest first; none while there is no moment. */
+export function useUsageOf(projects: string[], from: number | undefined) {
+  const filter = from === undefined ? "" : endedSince(from);
+  return useQueries({
+    queries: projects.map((project) => ({ queryKey: ["usage", project, "intervals", filter], enabled: from !== undefined, queryFn: () => intervalsIn(project, filter), refetchInterval: USAGE_MS })),
     combine: (results) => ({
-      intervals: results.flatMap(({ data }) => data?.intervals ?? []).sort((a, b) => (b.start_time ?? "").localeCompare(a.start_time ?? "")),
-      totals: totalsOf(results.flatMap(({ data }) => data?.totals ?? [])),
-      isPending: results.some(({ isPending }) => isPending),
+      intervals: results.flatMap(({ data }): UsageInterval[] => data ?? []).sort((a, b) => (b.start_time ?? "").localeCompare(a.start_time ?? "")),
+      isLoading: results.some(({ isLoading }) => isLoading),
       error: results.find(({ error }) => error)?.error,
       refetch: () => results.forEach(({ refetch }) => void refetch()),
     }),
   });
-  return found;
+}
+
+/** What projects ever used, per currency, as the server added it up. */
+export function useTotalsOf(projects: string[]) {
+  return useQueries({
+    queries: projects.map((project) => ({ queryKey: ["usage", project, "totals"], queryFn: () => totalsIn(project), refetchInterval: USAGE_MS })),
+    combine: (results) => ({
+      totals: totalsOf(results.flatMap(({ data }) => data ?? [])),
+      isLoading: results.some(({ isLoading }) => isLoading),
+      error: results.find(({ error }) => error)?.error,
+      refetch: () => results.forEach(({ refetch }) => void refetch()),
+    }),
+  });
 }
 
 /** What is read of the allocations of a project to name them, those that have ended, too. */
@@ -66,13 +81,16 @@ export function useNamesOf(projects: Project[], intervals: UsageInterval[]): { n
   });
 }
 
-type ServerTotal = NonNullable<Awaited<ReturnType<typeof allOf>>["totals"]>[number];
+type ServerTotal = Awaited<ReturnType<typeof totalsIn>>[number];
 
 /** The totals of several projects, per currency. */
 export function totalsOf(totals: ServerTotal[]): Total[] {
-  const amounts = sum(totals.map(({ amount }) => amountOf(amount)));
-  return amounts.map((amount) => ({
-    amount,
-    gpuMicroseconds: totals.filter((total) => total.amount?.currency_code === amount.currency).reduce((time, total) => time + Number(total.gpu_microseconds ?? 0), 0),
-  }));
+  return sum(totals.map(({ amount }) => amountOf(amount))).map((amount) => {
+    const own = totals.filter((total) => total.amount?.currency_code === amount.currency);
+    return {
+      amount,
+      gpuMicroseconds: own.reduce((time, total) => time + Number(total.gpu_microseconds ?? 0), 0),
+      creditedGpuMicroseconds: own.reduce((time, total) => time + Number(total.credited_gpu_microseconds ?? 0), 0),
+    };
+  });
 }

@@ -165,7 +165,19 @@ async fn an_allocation_is_released_when_its_time_has_come_and_says_so() {
     .fetch_all(&platform.world.owner)
     .await
     .expect("a timeline");
-    assert_eq!(reported, ["The release time has come; billing has ended."]);
+    assert_eq!(
+        reported,
+        ["The release time has come; billing ended at that time."]
+    );
+    let ended_then: bool = sqlx::query_scalar(
+        "SELECT p.ended_at = a.billed_until AND a.billed_until = a.auto_release_at
+           FROM placement.allocation_periods p JOIN placement.allocations a ON a.id = p.allocation_id WHERE a.id = $1",
+    )
+    .bind(uuid(&id))
+    .fetch_one(&platform.world.owner)
+    .await
+    .expect("one period");
+    assert!(ended_then, "not when the release was accepted");
     let audited: Vec<String> = sqlx::query_scalar(
         "SELECT principal FROM placement.audit WHERE action = 'allocation.auto_release'",
     )

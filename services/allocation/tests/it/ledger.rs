@@ -157,6 +157,12 @@ impl World {
     pub async fn lose_host(&self) -> jiff::Timestamp {
         let now = jiff::Timestamp::now().as_microsecond();
         let last_seen = jiff::Timestamp::from_microsecond(now).expect("a time");
+        self.lose_host_since(last_seen).await;
+        last_seen
+    }
+
+    /// Inventory has heard the host last at a time.
+    pub async fn lose_host_since(&self, last_seen: jiff::Timestamp) {
         self.put_node(&nodes::NodeSpec {
             schedulable: false,
             not_schedulable_reason: "host_lost".into(),
@@ -165,7 +171,6 @@ impl World {
             ..self.spec()
         })
         .await;
-        last_seen
     }
 
     /// The host reports so many of its disks, the first ones.

@@ -96,7 +96,7 @@ async fn p7_an_allocation_whose_host_is_silent_says_so_at_once_and_until_it_is_b
     assert_eq!(kind, "allocation.host_lost");
     assert_eq!(data["host_lost_since"], last_seen.to_string());
     // told again, it is no news
-    world.lose_host().await;
+    world.lose_host_since(last_seen).await;
     let reported = |entries: Vec<(i64, String, String)>| -> Vec<String> {
         entries
             .into_iter()

@@ -10,7 +10,7 @@ use sqlx::PgPool;
 
 use crate::workflow::publisher::Publisher;
 
-/// Both public services of billing.
+/// The public services of billing.
 #[derive(Clone)]
 pub struct Api {
     /// Database of this service.

@@ -1,11 +1,12 @@
-//! `UsageService`: what a project used and what it costs.
-use gpuaas_common::identity::Caller;
+//! `UsageService` and `UsageAdminService`: what a project used and what it costs.
+use gpuaas_common::identity::{Caller, ProjectScope};
 use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::time::proto_time;
 use gpuaas_common::{Error, id, page};
+use gpuaas_proto::gpuaas::billing::v1::usage_admin_service_server::UsageAdminService;
 use gpuaas_proto::gpuaas::billing::v1::usage_service_server::UsageService;
 use gpuaas_proto::gpuaas::billing::v1::{
-    ListUsageRequest, ListUsageResponse, UsageInterval, UsageTotal,
+    ListProjectUsageRequest, ListUsageRequest, ListUsageResponse, UsageInterval, UsageTotal,
 };
 use sqlx::Connection as _;
 use tonic::{Request, Response, Status};
@@ -25,6 +26,38 @@ impl UsageService for Api {
         let caller = Caller::of(&request)?;
         let request = request.into_inner();
         let project = caller.project(&request.project_id)?;
+        Ok(Response::new(self.usage_of(project, &request).await?))
+    }
+}
+
+#[tonic::async_trait]
+impl UsageAdminService for Api {
+    async fn list_project_usage(
+        &self,
+        request: Request<ListProjectUsageRequest>,
+    ) -> Result<Response<ListUsageResponse>, Status> {
+        Caller::of(&request)?;
+        let request = request.into_inner();
+        let project = ProjectScope::system(id::parse("project_id", &request.project_id)?);
+        let request = ListUsageRequest {
+            project_id: request.project_id,
+            allocation_id: request.allocation_id,
+            page_size: request.page_size,
+            page_token: request.page_token,
+            filter: request.filter,
+            order_by: request.order_by,
+        };
+        Ok(Response::new(self.usage_of(project, &request).await?))
+    }
+}
+
+impl Api {
+    /// A page of the usage of a project.
+    async fn usage_of(
+        &self,
+        project: ProjectScope,
+        request: &ListUsageRequest,
+    ) -> Result<ListUsageResponse, Error> {
         let allocation_id = match request.allocation_id.as_str() {
             "" => None,
             text => Some(id::parse("allocation_id", text)?),
@@ -43,22 +76,25 @@ impl UsageService for Api {
             project_id: project.id(),
             allocation_id,
         };
-        let mut connection = self.pool.acquire().await.map_err(Error::from)?;
+        let mut connection = self.pool.acquire().await?;
         // one snapshot and one "now" for the page and its totals
         let mut tx = connection
             .begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            .await
-            .map_err(Error::from)?;
+            .await?;
         let (rows, next_page_token) = usage::list(&mut tx, filter, &selection, wanted).await?;
-        let totals = usage::totals(&mut tx, filter, &selection).await;
-        let totals = totals.map_err(Error::from)?;
-        tx.commit().await.map_err(Error::from)?;
+        // they are of all pages, so one of them has them
+        let totals = if request.page_token.is_empty() {
+            usage::totals(&mut tx, filter, &selection).await?
+        } else {
+            Vec::new()
+        };
+        tx.commit().await?;
 
-        Ok(Response::new(ListUsageResponse {
+        Ok(ListUsageResponse {
             intervals: rows.iter().map(interval).collect::<Result<_, _>>()?,
             next_page_token,
             totals: totals.iter().map(total).collect::<Result<_, _>>()?,
-        }))
+        })
     }
 }
 

@@ -27,7 +27,7 @@ pub enum Change {
     Ends {
         /// Which allocation.
         allocation_id: Uuid,
-        /// Ledger time of the change, or the earlier end that a forced release states.
+        /// Ledger time of the change, or the earlier end that a forced or a late scheduled release states.
         at: Timestamp,
     },
     /// `allocation.host_lost`: its host is silent.
@@ -67,6 +67,8 @@ pub struct Start {
     pub price: Price,
     /// Immutable claim snapshot (G-05, G-06), a JSON array.
     pub claims: serde_json::Value,
+    /// The last proof of life of its host, when that is lost already.
+    pub host_lost_since: Option<Timestamp>,
 }
 
 /// `data` of `allocation.active`.
@@ -84,6 +86,22 @@ struct PriceData {
     currency: String,
     /// Text, since numbers of an event's data are doubles.
     nanos_per_gpu_hour: String,
+}
+
+/// What tells an event from every other one of the ledger: its position, aggregate, revision and time. After a restore of the
+/// ledger, another event may get the position, and one of another time the revision.
+pub fn mark(event: &Event) -> String {
+    let Event {
+        position,
+        aggregate_id,
+        revision,
+        ..
+    } = event;
+    let time = event.time.unwrap_or_default();
+    format!(
+        "{position}:{aggregate_id}:{revision}:{}.{:09}",
+        time.seconds, time.nanos
+    )
 }
 
 /// Parses an event.
@@ -140,6 +158,7 @@ fn start(event: &Event) -> Result<Start, Inconsistency> {
         price_version_id: data.price_version_id,
         price: Price { currency, nanos },
         claims: data.claims.into(),
+        host_lost_since: stated(event, "host_lost_since")?,
     })
 }
 

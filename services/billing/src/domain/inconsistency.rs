@@ -21,6 +21,12 @@ pub enum Inconsistency {
         /// Highest position of the log.
         head: i64,
     },
+    /// The log has another event where billing has read one: it was restored, and went on.
+    #[error("event {position} is not the one that was applied: the log is another one")]
+    AnotherLog {
+        /// Position billing has reached.
+        position: i64,
+    },
     /// Something that billing needs is absent or wrong.
     #[error("event {position} cannot be read: {problem}")]
     Payload {
@@ -69,6 +75,7 @@ impl Inconsistency {
         match self {
             Self::Gap { .. } => "gap",
             Self::LedgerBehind { .. } => "ledger_behind",
+            Self::AnotherLog { .. } => "another_log",
             Self::Payload { .. } => "payload",
             Self::StartedBefore { .. } => "started_before",
             Self::EndsBeforeStart { .. } => "ends_before_start",

@@ -118,6 +118,23 @@ pub struct Comparison {
 }
 
 impl Comparison {
+    /// A comparison that begins with intervals that events opened which are retained no more: their ends are compared, or
+    /// that there is none; their starts were.
+    pub fn carrying(billed: Periods) -> Self {
+        let open = |(id, periods): (&Uuid, &Vec<Period>)| {
+            let open = periods.iter().map(|period| Period {
+                end: None,
+                ..*period
+            });
+            (*id, open.collect())
+        };
+        let periods = billed.iter().map(open).collect();
+        Self {
+            billed,
+            history: History { periods },
+        }
+    }
+
     /// Takes in the next events, and the intervals that were opened at their positions.
     pub fn push_page(&mut self, events: &[LedgerEvent], billed: Periods) {
         let mut touched: BTreeSet<Uuid> = billed.keys().copied().collect();
@@ -263,6 +280,7 @@ mod tests {
             price_version_id: Uuid::nil(),
             price: price(),
             claims: serde_json::json!([]),
+            host_lost_since: None,
         };
         let change = if starts {
             Change::Starts(start)

@@ -1,8 +1,9 @@
 //! What an event does to usage intervals: the sequence rule and the interval rules (P3).
+use gpuaas_proto::gpuaas::internal::events::v1::Event;
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use super::event::{Change, LedgerEvent, Start};
+use super::event::{self, Change, LedgerEvent, Start};
 use super::inconsistency::Inconsistency;
 use super::money::Price;
 
@@ -24,6 +25,25 @@ pub fn event_order(after: i64, position: i64) -> Result<EventOrder, Inconsistenc
         p if p <= after => Ok(EventOrder::Applied),
         p if p == after + 1 => Ok(EventOrder::Next),
         found => Err(Inconsistency::Gap { after, found }),
+    }
+}
+
+/// The rule of one log: the event at the position that usage has reached is the one that was applied there. `mark` is that
+/// one's; one of another position says nothing, nor does an event that is retained no more.
+///
+/// # Errors
+/// [`Inconsistency::AnotherLog`].
+pub fn check_log(after: i64, mark: Option<&str>, events: &[Event]) -> Result<(), Inconsistency> {
+    let is_of_position = |mark: &&str| {
+        let position: Option<i64> = mark.split(':').next().and_then(|text| text.parse().ok());
+        position == Some(after)
+    };
+    let there = events.iter().find(|event| event.position == after);
+    match (mark.filter(is_of_position), there) {
+        (Some(mark), Some(event)) if event::mark(event) != mark => {
+            Err(Inconsistency::AnotherLog { position: after })
+        }
+        _ => Ok(()),
     }
 }
 

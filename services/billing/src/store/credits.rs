@@ -53,3 +53,27 @@ pub async fn close(
     .await?;
     Ok(())
 }
+
+/// Ends what is being credited of an allocation at a time, if it began before that: a loss that is told once more, as when its
+/// reason changes, is the same one.
+///
+/// # Errors
+/// Database errors, among them every constraint of the table.
+pub async fn close_earlier(
+    conn: &mut PgConnection,
+    allocation_id: Uuid,
+    at: jiff::Timestamp,
+    position: i64,
+) -> sqlx::Result<()> {
+    sqlx::query(
+        "UPDATE usage_credits c SET ended_at = $2, closed_position = $3
+           FROM usage_intervals u
+          WHERE u.allocation_id = $1 AND c.interval_id = u.id AND c.ended_at IS NULL AND c.started_at < $2",
+    )
+    .bind(allocation_id)
+    .bind(at.to_sqlx())
+    .bind(position)
+    .execute(conn)
+    .await?;
+    Ok(())
+}

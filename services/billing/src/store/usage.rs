@@ -144,12 +144,17 @@ pub static CATALOG: Catalog = Catalog {
 
 const ID: Field = Field::new("id", Kind::Id, "listed.id");
 
-/// A project's intervals, at will of one allocation; open ones count up to the start of the transaction.
+/// A project's intervals, at will of one allocation; open ones count up to the start of the transaction. What is credited is
+/// joined: a function of the database would be called row by row. `least` takes an open credit as one to the end.
 const INTERVALS: &str = "SELECT u.id, u.allocation_id, u.project_id, u.sku, u.gpu_count, u.price_version_id,
                 p.currency, p.price_nanos, u.started_at, u.ended_at,
                 interval_microseconds(u.started_at, coalesce(u.ended_at, now())) AS microseconds,
-                credited_microseconds(u.id, u.started_at, coalesce(u.ended_at, now())) AS credited_microseconds
+                credited.microseconds AS credited_microseconds
          FROM usage_intervals u JOIN price_versions p ON p.id = u.price_version_id
+              CROSS JOIN LATERAL (
+                  SELECT coalesce(sum(interval_microseconds(greatest(c.started_at, u.started_at),
+                                                            least(c.ended_at, coalesce(u.ended_at, now())))), 0)::bigint AS microseconds
+                    FROM usage_credits c WHERE c.interval_id = u.id) AS credited
          WHERE u.project_id = $1 AND ($2::uuid IS NULL OR u.allocation_id = $2)";
 
 /// A page of the intervals that a caller selects, and the token of the next one.
@@ -236,8 +241,29 @@ pub struct Opened {
     pub after: i64,
     /// Position of its last event.
     pub last: i64,
-    /// As of this position: what a later event closed counts as open.
+    /// As of this position: what a later event closed counts as open. What is closed at a position that usage has not
+    /// reached, no event closed, and counts as it is.
     pub upto: i64,
+}
+
+/// Billed periods that began at a position or before, and were open there: they are still open, or a later event closed them;
+/// by allocation, as of the position `upto` as in [`Opened`].
+///
+/// # Errors
+/// Database errors.
+pub async fn carried(executor: impl PgExecutor<'_>, at: i64, upto: i64) -> sqlx::Result<Periods> {
+    let rows = sqlx::query_as(
+        "SELECT allocation_id, started_at,
+                CASE WHEN closed_position <= $2 OR closed_position > p.position THEN ended_at END
+           FROM usage_intervals, consumer_position p
+          WHERE consumer = $3 AND opened_position <= $1 AND (closed_position > $1 OR ended_at IS NULL)",
+    )
+    .bind(at)
+    .bind(upto)
+    .bind(position::CONSUMER)
+    .fetch_all(executor)
+    .await?;
+    Ok(by_allocation(rows))
 }
 
 /// Billed periods that events of a page of the log opened, by allocation.
@@ -246,12 +272,15 @@ pub struct Opened {
 /// Database errors.
 pub async fn periods(executor: impl PgExecutor<'_>, opened: Opened) -> sqlx::Result<Periods> {
     let rows = sqlx::query_as(
-        "SELECT allocation_id, started_at, CASE WHEN closed_position <= $3 THEN ended_at END
-           FROM usage_intervals WHERE opened_position > $1 AND opened_position <= $2",
+        "SELECT allocation_id, started_at,
+                CASE WHEN closed_position <= $3 OR closed_position > p.position THEN ended_at END
+           FROM usage_intervals, consumer_position p
+          WHERE consumer = $4 AND opened_position > $1 AND opened_position <= $2",
     )
     .bind(opened.after)
     .bind(opened.last)
     .bind(opened.upto)
+    .bind(position::CONSUMER)
     .fetch_all(executor)
     .await?;
     Ok(by_allocation(rows))

@@ -6,7 +6,7 @@ use sqlx::{Connection as _, PgConnection, PgPool};
 use uuid::Uuid;
 
 use crate::config::HostLost;
-use crate::domain::event::{self, Change, LedgerEvent};
+use crate::domain::event::{self, Change, LedgerEvent, Start};
 use crate::domain::inconsistency::Inconsistency;
 use crate::domain::usage::{self, Effect, EventOrder, Recorded};
 use crate::store::{self, credits};
@@ -37,9 +37,15 @@ pub async fn apply(
     let start = store::position::lock(&mut tx).await?;
     let mut position = start;
     let mut stopped = None;
+    let mut mark = String::new();
     for event in events {
         match apply_one(&mut tx, ids, policy, position, event).await {
-            Ok(reached) => position = reached,
+            Ok(reached) => {
+                if reached > position {
+                    mark = event::mark(event);
+                }
+                position = reached;
+            }
             Err(Failure::Inconsistent(cause)) => {
                 stopped = Some(cause);
                 break;
@@ -48,7 +54,7 @@ pub async fn apply(
         }
     }
     if position > start {
-        store::position::store(&mut tx, position).await?;
+        store::position::store(&mut tx, position, &mark).await?;
     }
     tx.commit().await?;
     let events = u64::try_from(position - start).unwrap_or_default();
@@ -94,6 +100,8 @@ async fn apply_one(
             allocation_id,
             since,
         } => {
+            // heard in between, which the ledger was not told
+            credits::close_earlier(conn, *allocation_id, *since, event.position).await?;
             if policy == HostLost::Credit {
                 credits::open(conn, ids.next(), *allocation_id, *since, event.position).await?;
             }
@@ -116,7 +124,7 @@ async fn apply_one(
             )
         }
     };
-    write(conn, ids, &event, &recorded, published.as_ref()).await?;
+    write(conn, ids, policy, &event, &recorded, published.as_ref()).await?;
     Ok(event.position)
 }
 
@@ -124,6 +132,7 @@ async fn apply_one(
 async fn write(
     conn: &mut PgConnection,
     ids: &IdGen,
+    policy: HostLost,
     event: &LedgerEvent,
     recorded: &Recorded,
     published: Option<&(String, crate::domain::money::Price)>,
@@ -132,9 +141,7 @@ async fn write(
     let mut savepoint = conn.begin().await?;
     let written = match effect {
         Effect::None => Ok(()),
-        Effect::Open(start) => {
-            store::usage::open(&mut savepoint, ids.next(), start, event.position).await
-        }
+        Effect::Open(start) => begin(&mut savepoint, ids, policy, start, event.position).await,
         Effect::Close { interval_id, at } => end(&mut savepoint, event, interval_id, at).await,
     };
     match written {
@@ -143,6 +150,23 @@ async fn write(
             savepoint.rollback().await?;
             Err(refusal(event.position, error))
         }
+    }
+}
+
+/// Begins an interval, and to credit it where the host is lost from its start on.
+async fn begin(
+    conn: &mut PgConnection,
+    ids: &IdGen,
+    policy: HostLost,
+    start: &Start,
+    position: i64,
+) -> sqlx::Result<()> {
+    store::usage::open(&mut *conn, ids.next(), start, position).await?;
+    match start.host_lost_since {
+        Some(since) if policy == HostLost::Credit => {
+            credits::open(conn, ids.next(), start.allocation_id, since, position).await
+        }
+        _ => Ok(()),
     }
 }
 

@@ -13,6 +13,7 @@ use sqlx::PgPool;
 use super::apply::apply;
 use crate::config::HostLost;
 use crate::domain::inconsistency::Inconsistency;
+use crate::domain::usage;
 use crate::metrics::Metrics;
 use crate::store;
 
@@ -59,9 +60,10 @@ impl Consumer {
     /// # Errors
     /// [`RoundError`]; whatever came before the cause is committed.
     pub async fn round(&self) -> Result<bool, RoundError> {
-        let after = db::within(self.limit, store::position::read(&self.pool)).await?;
+        let (after, mark) = db::within(self.limit, store::position::marked(&self.pool)).await?;
+        // from the last one that was applied on, to see that the log is still the same
         let request = ReadRequest {
-            after_position: after,
+            after_position: (after - 1).max(0),
             limit: BATCH,
         };
         let read = EventServiceClient::new(self.ledger.clone())
@@ -76,6 +78,7 @@ impl Consumer {
             }
             .into());
         }
+        usage::check_log(after, mark.as_deref(), &read.events)?;
         let applied = apply(&self.pool, &self.ids, self.policy, &read.events);
         let applied = db::within(self.limit, applied).await?;
         self.metrics

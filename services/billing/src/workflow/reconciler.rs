@@ -31,7 +31,8 @@ pub struct Reconciler {
 }
 
 impl Reconciler {
-    /// Compares once, as of the position usage has reached. Intervals older than the kept log are not compared.
+    /// Compares once, as of the position usage has reached. Of an interval that is older than the kept log, the end is
+    /// compared, or that there is none; one that ended before it was compared while its events were kept.
     ///
     /// # Errors
     /// The ledger or the database does not answer, or an event cannot be read.
@@ -46,17 +47,18 @@ impl Reconciler {
             // old events were removed meanwhile: time that they opened would count as invented
             oldest = now;
         };
-        self.metrics.reconciled(found.len());
+        self.metrics.reconciled(found.len(), jiff::Timestamp::now());
         for difference in &found {
             tracing::error!(?difference, "find usage that differs from the ledger");
         }
         Ok(found)
     }
 
-    /// Compares what events after `oldest` opened.
+    /// Compares what events after `oldest` opened, and what was open there.
     async fn compare(&self, oldest: i64) -> Result<Vec<Difference>, Error> {
         let upto = store::position::read(&self.pool).await?;
-        let mut comparison = Comparison::default();
+        let carried = store::usage::carried(&self.pool, oldest, upto).await?;
+        let mut comparison = Comparison::carrying(carried);
         let mut after = oldest;
         while after < upto {
             let read = self.read(after, self.page).await?;

@@ -1,4 +1,6 @@
 //! Usage follows the ledger's log: each event exactly once, in order, whatever is killed when (P3).
+use std::collections::BTreeSet;
+
 use crate::common::killer::{Cut, Killer};
 use crate::common::{ROLE, World, at, event};
 use gpuaas_billing::HostLost;
@@ -13,7 +15,8 @@ use gpuaas_proto::gpuaas::internal::events::v1::Event;
 use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
 
-fn cause(outcome: Result<(), RoundError>) -> Inconsistency {
+/// Why a round stopped.
+pub fn cause(outcome: Result<(), RoundError>) -> Inconsistency {
     match outcome {
         Err(RoundError::Inconsistent(cause)) => cause,
         other => panic!("expected an inconsistency, got {other:?}"),
@@ -369,6 +372,46 @@ async fn p3_events_that_are_removed_during_a_reconciliation_are_no_difference() 
     assert!(found.is_empty(), "{found:?}");
     let kept = world.ledger.events.lock().expect("no panic").len();
     assert_eq!(kept, 7, "they were removed meanwhile");
+}
+
+/// The events that opened them are removed by age; what ends them, or that nothing does, is proven all the same.
+#[tokio::test]
+async fn p3_intervals_that_began_before_the_log_does_are_compared_by_their_ends() {
+    let world = World::new().await;
+    let (project, gone) = (Uuid::now_v7(), Uuid::now_v7());
+    let (runs, ended, lost) = (Uuid::now_v7(), Uuid::now_v7(), Uuid::now_v7());
+    let mut events = world.lifecycle(1, gone, project);
+    events.push(world.active(6, runs, project, at(1)));
+    events.push(world.active(7, ended, project, at(2)));
+    events.push(world.active(8, lost, project, at(3)));
+    events.push(event(9, "allocation.releasing", ended, project, at(50)));
+    events.push(event(10, "allocation.releasing", lost, project, at(60)));
+    world.ledger.set(events.clone());
+    world.consumer.catch_up().await.expect("applied");
+    world.ledger.set(events[8..].to_vec());
+    assert_eq!(world.reconciler.reconcile().await.expect("reconciled"), []);
+
+    let owner = world.db.owner_pool().await;
+    for statement in [
+        "ALTER TABLE billing.usage_intervals DISABLE TRIGGER USER",
+        "UPDATE billing.usage_intervals SET ended_at = started_at + interval '1 minute', closed_position = 10000 WHERE opened_position = 6",
+        "UPDATE billing.usage_intervals SET ended_at = ended_at + interval '1 microsecond' WHERE opened_position = 7",
+        "UPDATE billing.usage_intervals SET ended_at = NULL, closed_position = NULL WHERE opened_position = 8",
+    ] {
+        sqlx::query(statement)
+            .execute(&owner)
+            .await
+            .expect(statement);
+    }
+    let found = world.reconciler.reconcile().await.expect("reconciled");
+    let found: BTreeSet<Uuid> = found
+        .iter()
+        .map(|difference| match difference {
+            Difference::Unequal { allocation_id, .. } => *allocation_id,
+            Difference::Overlap { .. } => panic!("there is no overlap: {difference:?}"),
+        })
+        .collect();
+    assert_eq!(found, BTreeSet::from([runs, ended, lost]));
 }
 
 #[tokio::test]

@@ -214,3 +214,29 @@ async fn p3_p8_a_vanished_host_of_the_database_loses_no_event_and_counts_none_tw
     assert_eq!(world.intervals().await.len(), 3);
     assert_eq!(world.reconciler.reconcile().await.expect("reconciled"), []);
 }
+
+/// What does not answer proves nothing: an old time is what shows it.
+#[tokio::test]
+async fn the_time_of_the_last_reconciliation_is_that_of_one_that_ended() {
+    let world = World::new().await;
+    let mut events = world.lifecycle(1, Uuid::now_v7(), Uuid::now_v7());
+    world.ledger.set(events.clone());
+    world.consumer.catch_up().await.expect("applied");
+    let reconciled = || world.metric("billing_reconciled_timestamp_seconds");
+    assert_eq!(reconciled(), None);
+    let before = jiff::Timestamp::now().as_second();
+    assert_eq!(world.reconciler.reconcile().await.expect("reconciled"), []);
+    let shown = reconciled().expect("a time");
+    let time: f64 = shown
+        .rsplit(' ')
+        .next()
+        .and_then(|text| text.parse().ok())
+        .expect("a number");
+    assert!(time >= before as f64, "{shown}");
+    // an event that cannot be read
+    events[2].data = None;
+    world.ledger.set(events);
+    let failed = world.reconciler.reconcile().await;
+    assert!(failed.is_err(), "{failed:?}");
+    assert_eq!(reconciled().as_ref(), Some(&shown));
+}

@@ -29,6 +29,15 @@ fn stating(mut event: Event, field: &str, at: Timestamp) -> Event {
     event
 }
 
+/// Seconds that are credited of the only interval of a project.
+async fn credited(world: &World, project: Uuid) -> i64 {
+    let usage = list(world, project).await;
+    let [line] = usage.intervals.as_slice() else {
+        panic!("{usage:?}")
+    };
+    line.credited_microseconds / SECOND
+}
+
 /// Active at 10 s, its host lost at 20 s (noted at 55 s) and found at 60 s, lost again at 90 s, released at 100 s.
 pub fn lifecycle(world: &World, allocation: Uuid, project: Uuid) -> Vec<Event> {
     let one = |n, kind: &str, second: i64| event(n, kind, allocation, project, at(second * SECOND));
@@ -89,6 +98,65 @@ async fn p3_the_policy_decides_what_is_charged_of_the_time_a_host_is_lost() {
         assert_eq!(total.amount, Some(amount));
         // the intervals are the billable time all the same
         assert_eq!(world.reconciler.reconcile().await.expect("reconciled"), []);
+    }
+}
+
+/// The ledger of a release before this one started allocations on hosts that were lost.
+#[tokio::test]
+async fn p3_a_start_on_a_host_that_is_lost_is_credited_until_it_is_found() {
+    for (policy, seconds) in [(HostLost::Charge, 0), (HostLost::Credit, 50)] {
+        let mut world = World::new().await;
+        world.consumer.policy = policy;
+        let (allocation, project) = (Uuid::now_v7(), Uuid::now_v7());
+        let one =
+            |n, kind: &str, second: i64| event(n, kind, allocation, project, at(second * SECOND));
+        let mut active = world.active(1, allocation, project, at(10 * SECOND));
+        let data = active.data.as_mut().expect("data");
+        let lost = crate::common::text(&at(4 * SECOND).to_string());
+        data.fields.insert("host_lost_since".to_owned(), lost);
+        world.ledger.set(vec![
+            active,
+            one(2, "allocation.host_found", 60),
+            one(3, "allocation.releasing", 100),
+        ]);
+        world.consumer.catch_up().await.expect("applied");
+        assert_eq!(credited(&world, project).await, seconds);
+        assert_eq!(world.reconciler.reconcile().await.expect("reconciled"), []);
+    }
+}
+
+/// Between two losses the host was heard, until the second one began; the policy of the second is the one at its time.
+#[tokio::test]
+async fn p3_a_loss_that_follows_a_loss_is_another_one() {
+    // lost from 20 s to 60 s, of which the second loss begins at 50 s
+    for (later, seconds, credits) in [(HostLost::Charge, 30, 1), (HostLost::Credit, 40, 2)] {
+        let mut world = World::new().await;
+        world.consumer.policy = HostLost::Credit;
+        let (allocation, project) = (Uuid::now_v7(), Uuid::now_v7());
+        let one =
+            |n, kind: &str, second: i64| event(n, kind, allocation, project, at(second * SECOND));
+        let lost = |n, noted: i64, since: i64| {
+            let told = one(n, "allocation.host_lost", noted);
+            stating(told, "host_lost_since", at(since * SECOND))
+        };
+        let events = vec![
+            world.active(1, allocation, project, at(10 * SECOND)),
+            lost(2, 30, 20),
+            lost(3, 55, 50),
+            one(4, "allocation.host_found", 60),
+            one(5, "allocation.releasing", 100),
+        ];
+        world.ledger.set(events[..2].to_vec());
+        world.consumer.catch_up().await.expect("applied");
+        world.consumer.policy = later;
+        world.ledger.set(events);
+        world.consumer.catch_up().await.expect("applied");
+        assert_eq!(credited(&world, project).await, seconds);
+        let found: i64 = sqlx::query_scalar("SELECT count(*) FROM usage_credits")
+            .fetch_one(&world.pool)
+            .await
+            .expect("counted");
+        assert_eq!(found, credits);
     }
 }
 

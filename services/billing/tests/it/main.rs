@@ -4,6 +4,7 @@ mod consumer;
 mod follow;
 mod host_lost;
 mod prices;
+mod restored;
 mod schema;
 mod usage;
 mod usage_events;

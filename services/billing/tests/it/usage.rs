@@ -2,11 +2,14 @@
 use crate::common::{World, as_caller, at, event};
 use gpuaas_billing::domain::money::{MAX_PRICE_NANOS, line_amount, nanos_of};
 use gpuaas_common::Error;
+use gpuaas_proto::gpuaas::billing::v1::usage_admin_service_server::UsageAdminService as _;
 use gpuaas_proto::gpuaas::billing::v1::usage_service_server::UsageService as _;
-use gpuaas_proto::gpuaas::billing::v1::{ListUsageRequest, ListUsageResponse};
+use gpuaas_proto::gpuaas::billing::v1::{
+    ListProjectUsageRequest, ListUsageRequest, ListUsageResponse,
+};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff::Timestamp;
-use tonic::Code;
+use tonic::{Code, Response};
 use uuid::Uuid;
 
 async fn list(
@@ -95,6 +98,13 @@ async fn an_open_interval_counts_up_to_now() {
         .expect("listed");
     let line = &usage.intervals[0];
     assert_eq!(line.end_time, None);
+    // what is running has no end that could lie before a moment
+    let running = ListUsageRequest {
+        filter: "NOT end_time < 2999-01-01".to_owned(),
+        ..Default::default()
+    };
+    let found = list(&world, project, running).await.expect("listed");
+    assert_eq!(found.intervals.len(), 1);
     assert!((3600..3700).contains(&line.seconds), "{line:?}");
     // page and totals are as of the same instant
     assert_eq!(usage.totals[0].gpu_microseconds, 2 * line.microseconds);
@@ -135,7 +145,11 @@ async fn pages_show_every_interval_once_newest_first_and_totals_cover_all() {
         let page = list(&world, project, request.clone())
             .await
             .expect("listed");
-        assert_eq!(page.totals[0].gpu_microseconds, 2 * (7 * 10_000_000 + 21));
+        if request.page_token.is_empty() {
+            assert_eq!(page.totals[0].gpu_microseconds, 2 * (7 * 10_000_000 + 21));
+        } else {
+            assert_eq!(page.totals, [], "the first page has them");
+        }
         seen.extend(page.intervals);
         request.page_token = page.next_page_token;
         if request.page_token.is_empty() {
@@ -193,6 +207,10 @@ async fn pages_show_every_interval_once_newest_first_and_totals_cover_all() {
     assert_eq!((none.intervals.len(), none.totals.len()), (0, 0));
     let all = list(&world, project, select("end_time:*", "start_time")).await;
     assert_eq!(all.expect("listed").intervals.len(), 7);
+    // as the console reads what reaches beyond a moment
+    let late = format!("NOT end_time < {}", at(105 * 1_000_000));
+    let late = list(&world, project, select(&late, "")).await;
+    assert_eq!(late.expect("listed").intervals.len(), 5);
     for (request, field) in [
         (select("amount > 3", ""), "filter"),
         (select("", "end_time"), "order_by"),
@@ -206,6 +224,44 @@ async fn pages_show_every_interval_once_newest_first_and_totals_cover_all() {
         (0, 0),
         "another project's allocation shows nothing"
     );
+}
+
+/// A closed project is in nobody's token; what it used stays on record.
+#[tokio::test]
+async fn administrators_read_the_usage_of_a_project_that_nobody_is_in() {
+    let world = World::new().await;
+    let (project, other) = (Uuid::now_v7(), Uuid::now_v7());
+    let (allocation, second) = (Uuid::now_v7(), Uuid::now_v7());
+    let mut events = Vec::from(closed(&world, 1, allocation, project, 0, 10));
+    events.extend(closed(&world, 3, second, project, 1, 20));
+    events.extend(closed(&world, 5, Uuid::now_v7(), other, 2, 40));
+    world.ledger.set(events);
+    world.consumer.catch_up().await.expect("applied");
+    let read = async |request: ListProjectUsageRequest| {
+        let api = world.api().await;
+        let answer = api
+            .list_project_usage(as_caller(&[], true, "", request))
+            .await;
+        answer.map(Response::into_inner).map_err(Error::from)
+    };
+    let of = |project: Uuid| ListProjectUsageRequest {
+        project_id: project.to_string(),
+        ..Default::default()
+    };
+    let own = list(&world, project, ListUsageRequest::default()).await;
+    let own = own.expect("listed");
+    assert_eq!(own.intervals.len(), 2);
+    assert_eq!(read(of(project)).await.expect("listed"), own);
+    let one = ListProjectUsageRequest {
+        allocation_id: allocation.to_string(),
+        ..of(project)
+    };
+    let found = read(one).await.expect("listed");
+    assert_eq!(found.totals[0].gpu_microseconds, 2 * 10);
+    let none = read(of(Uuid::now_v7())).await.expect("listed");
+    assert_eq!((none.intervals.len(), none.totals.len()), (0, 0));
+    let error = read(ListProjectUsageRequest::default()).await;
+    assert_eq!(error.expect_err("no project").fields()[0].0, "project_id");
 }
 
 #[tokio::test]

@@ -111,7 +111,7 @@ pub struct Allocation {
     pub constraints: Option<Json<Constraints>>,
     /// Condition: since when its host is silent, or another instance.
     pub host_lost_since: Option<Timestamp>,
-    /// End of its billable time, where a forced release ended it before that was accepted.
+    /// End of its billable time, where that is before its release was accepted: by a forced release, or by one that was late.
     pub billed_until: Option<Timestamp>,
     /// Condition: since when a slot of it is not as it was approved.
     pub device_drift_since: Option<Timestamp>,

@@ -122,7 +122,7 @@ async fn bare_metal_nodes_are_refused_where_nothing_can_bring_them_up() {
 }
 
 /// The executor of the test: it touches every disk of the host.
-async fn install(world: &World, id: Uuid) {
+pub async fn install(world: &World, id: Uuid) {
     let fence = world.take(id).await;
     let mut tx = world.allocation.begin().await.expect("begin");
     let _ = provision::start(&mut tx, fence, id).await.expect("start");

@@ -39,7 +39,7 @@ pub struct ForceRelease {
     /// Reason, for the audit trail.
     #[arg(long)]
     reason: String,
-    /// End of billing, for example 2026-01-02T03:04:05Z [default: the last report of the host].
+    /// End of billing, for example 2026-01-02T03:04:05Z [default: the last report of the host, for bare metal now].
     #[arg(long, value_name = "TIME")]
     billing_end: Option<Timestamp>,
     /// Check everything, change nothing.

@@ -26,6 +26,7 @@ mod scim;
 mod slots;
 mod tenants;
 pub mod trail;
+mod usage;
 
 use super::terminal_sessions;
 use crate::failure::Failure;
@@ -88,6 +89,9 @@ pub enum Command {
     /// Projects of all organisations.
     #[command(subcommand)]
     Project(projects::Command),
+    /// Usage of projects, also of closed ones.
+    #[command(subcommand)]
+    Usage(usage::Command),
     /// SCIM users and groups of organisations.
     #[command(subcommand)]
     Scim(scim::Command),
@@ -125,6 +129,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Principal(command) => principals::run(session, command).await,
         Command::Organisation(command) => organisations::run(session, command).await,
         Command::Project(command) => projects::run(session, command).await,
+        Command::Usage(command) => usage::run(session, command).await,
         Command::Scim(command) => scim::run(session, command).await,
         Command::TerminalSession(command) => terminal_sessions::admin(session, command).await,
         Command::Audit(command) => audit::run(session, command).await,

@@ -464,6 +464,7 @@ fn usage_shows_seconds_and_exact_money() {
         "{}",
         ran.out
     );
+    assert!(!ran.out.contains("CREDITED"), "{}", ran.out);
     let exact = world.run(&["usage", "--output", "json"]).ok().json();
     assert_eq!(
         exact["totals"][0]["amount"]["nanos"], 542_361_111,

@@ -1,5 +1,6 @@
 //! The commands of a user: launch, list, show, ssh, release, usage. Here, what their tests share.
 mod commands;
+mod credited;
 mod launch;
 mod messages;
 

@@ -159,13 +159,14 @@ function Connect({ allocation, openTerminal, noTerminal }: { allocation: Allocat
 }
 
 function Cost({ id, open }: { id: string; open: boolean }) {
-  const usage = useUsage(id);
+  const usage = useUsage({ allocation_id: id });
   const now = useNow(1000);
   if (usage.isPending) return <Card title="Cost so far"><Skeleton lines={2} label="Loading the cost" /></Card>;
   if (usage.error) return <Card title="Cost so far"><ProblemNote error={usage.error} retry={() => usage.refetch()} /></Card>;
   const { intervals, totals } = usage.data;
   const amounts = sum(totals.map(({ amount }) => amountOf(amount)));
   const milliseconds = intervals.reduce((total, { microseconds, start_time, end_time }) => total + (end_time || !start_time ? Number(microseconds ?? 0) / 1000 : now - Date.parse(start_time)), 0);
+  const credited = intervals.reduce((total, { credited_microseconds }) => total + Number(credited_microseconds ?? 0) / 1000, 0);
   const latest = intervals[0];
   const price = amountOf(latest?.price_per_gpu_hour);
   return (
@@ -178,7 +179,8 @@ function Cost({ id, open }: { id: string; open: boolean }) {
       ))}
       {latest && (
         <p className="muted">
-          {duration(milliseconds)} × {latest.gpu_count} GPU × {exact(price)} per GPU-hour
+          {duration(milliseconds)}
+          {credited > 0 && ` (${duration(credited)} of it credited)`} × {latest.gpu_count} GPU × {exact(price)} per GPU-hour
         </p>
       )}
     </Card>

@@ -100,7 +100,7 @@ export function ForceRelease({ id, name, small = false }: { /** Id of the alloca
         )}
       </Field>
       <Field label="Reason">{({ id: field }) => <input id={field} value={reason} maxLength={500} autoComplete="off" onChange={(event) => setReason(event.target.value)} />}</Field>
-      <Field label="Billing ends (optional)" hint={`Times in ${zone}. Empty: the time of the last report of the host.`}>
+      <Field label="Billing ends (optional)" hint={`Times in ${zone}. Empty: the time of the last report of the host, for bare metal now.`}>
         {({ id: field, describedBy }) => <input id={field} aria-describedby={describedBy} type="datetime-local" value={billingEnd} onChange={(event) => setBillingEnd(event.target.value)} />}
       </Field>
       {body && <Outcome id={id} body={body} />}

@@ -79,7 +79,7 @@ function Running({ view, mayLaunch }: { view: ById<Allocation>; mayLaunch: boole
 }
 
 function Cost() {
-  const usage = useUsage();
+  const usage = useUsage({ from: startOf("month", Date.now()) });
   return (
     <Card title="Cost this month" aside={<Link href="/usage">Details</Link>}>
       <Loaded of={[usage]} lines={2} label="Loading the cost">

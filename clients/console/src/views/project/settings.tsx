@@ -65,7 +65,7 @@ export function Settings({ manages }: { manages: boolean }) {
                   </Change>
                 )}
                 <Change project={project} verb="close" word="Close">
-                  This is permanent, and only possible once nothing runs and nothing is reserved in the project.
+                  This is permanent, and only possible once nothing runs and nothing is reserved in the project. Export its usage before: afterwards only administrators of the platform can read it.
                 </Change>
               </div>
             )}

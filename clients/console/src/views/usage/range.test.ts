@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
-import { costHeader, costRow, costRows, csvRow, dayOf, fieldOf, plain, rangeOf, within } from "./range";
+import { grouped } from "./groups";
+import { CSV_HEADER, costHeader, costRow, costRows, csvRow, dayOf, fieldOf, plain, rangeOf, within } from "./range";
 import { buckets } from "../../lib/usage";
 
 const at = (day: number, hour = 0) => new Date(2026, 0, day, hour).getTime();
@@ -26,10 +27,44 @@ it("of an interval that crosses the range, only the part in it counts", () => {
   expect(parts.map(({ amount }) => amount.nanos)).toEqual([2_000_000_000n]);
 });
 
+it("of a range that begins within a day, chart, groups and file have the same money", () => {
+  // 10 days at 1 an hour, and one that ended on the range's first day, before the range
+  const intervals = [interval(at(1), 240, "240"), interval(at(3, 1), 2, "2")];
+  const ranges: [string, number, bigint][] = [
+    ["7 days", at(10, 15), 168n],
+    ["30 days", at(10, 15), 9n * 24n + 15n + 2n],
+    ["24 hours", at(10, 15) + 1_234_567, 24n],
+  ];
+  for (const [choice, now, hours] of ranges) {
+    const range = rangeOf(choice, "", "", now)!;
+    const parts = within(intervals, range);
+    const data = buckets(intervals, "EUR", range.size, range.from, range.to);
+    const chart = data.reduce((total, { nanos }) => total + nanos, 0n);
+    const shown = grouped(parts, { idOf: ({ sku = "" }) => sku, nameOf: ({ sku = "" }) => sku });
+    const column = CSV_HEADER.indexOf("amount_in_range");
+    const file = parts.reduce((total, part) => total + BigInt(csvRow(part, "vision", "web")[column]!.replace(".", "")), 0n);
+    expect([chart, shown[0]?.amount.nanos, file], choice).toEqual([hours * 1_000_000_000n, hours * 1_000_000_000n, hours * 1_000_000_000n]);
+    const time = data.reduce((total, { gpuMicroseconds }) => total + gpuMicroseconds, 0n);
+    expect(time, choice).toBe(hours * 3_600_000_000n);
+  }
+});
+
 it("a file has every digit", () => {
   expect(plain({ currency: "EUR", nanos: -1n })).toBe("-0.000000001");
   const [part] = within([interval(at(5), 1, "2")], { from: at(5), to: at(6), size: "day" });
   expect(csvRow(part!, "vision", "web")).toContain("2.000000000");
+});
+
+it("a file says what of the time is credited, so that its columns add up", () => {
+  // 2 hours at 1.5 an hour, half an hour of them credited
+  const credited = { ...interval(at(5), 2, "2"), credited_microseconds: "1800000000", price_per_gpu_hour: { currency_code: "EUR", units: "1", nanos: 500_000_000 } };
+  credited.amount = { currency_code: "EUR", units: "2", nanos: 250_000_000 };
+  const [part] = within([credited], { from: at(5), to: at(6), size: "day" });
+  const row = csvRow(part!, "vision", "web");
+  const number = (column: string) => Number(row[CSV_HEADER.indexOf(column)]);
+  expect(row).toHaveLength(CSV_HEADER.length);
+  expect(number("credited_seconds")).toBe(1800);
+  expect(((number("seconds") - number("credited_seconds")) / 3600) * number("price_per_gpu_hour")).toBe(number("amount"));
 });
 
 it("the twin of a chart has what cost something, the newest first, and its file every day", () => {

@@ -1,7 +1,7 @@
 /** The time that the usage page shows, in the reader's zone. Pure. */
 import type { UsageInterval } from "../../api/types";
 import { type Amount, amountOf } from "../../lib/money";
-import { type Bucket, type BucketSize, buckets, nextBucket } from "../../lib/usage";
+import { type Bucket, type BucketSize, nextBucket, partOf, spanOf } from "../../lib/usage";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -68,14 +68,12 @@ export interface Part {
 }
 
 /** The intervals that touch a range. */
-export function within(intervals: UsageInterval[], { from, to, size }: Range): Part[] {
+export function within(intervals: UsageInterval[], { from, to }: Range): Part[] {
   return intervals.flatMap((interval) => {
-    const start = Date.parse(interval.start_time ?? "");
-    const end = start + Number(interval.microseconds ?? 0) / 1000;
+    const [start, end] = spanOf(interval);
     if (!(start < to) || end < from) return [];
     const { currency } = amountOf(interval.amount);
-    const nanos = buckets([interval], currency, size, from, to).reduce((total, bucket) => total + bucket.nanos, 0n);
-    return [{ interval, amount: { currency, nanos } }];
+    return [{ interval, amount: { currency, nanos: partOf(interval, from, to).nanos } }];
   });
 }
 
@@ -99,11 +97,11 @@ export function costRow({ start, nanos, gpuMicroseconds }: Bucket, size: BucketS
   return [size === "day" ? fieldOf(start) : new Date(start).toISOString(), hours, plain({ currency, nanos }), currency];
 }
 
-export const CSV_HEADER = ["project", "allocation", "allocation_id", "sku", "gpus", "start", "end", "seconds", "price_per_gpu_hour", "amount", "amount_in_range", "currency"];
+export const CSV_HEADER = ["project", "allocation", "allocation_id", "sku", "gpus", "start", "end", "seconds", "credited_seconds", "price_per_gpu_hour", "amount", "amount_in_range", "currency"];
 
 /** A line of the file; times in UTC, as programs compare them. */
 export function csvRow({ interval, amount }: Part, project: string, name: string): string[] {
-  const { allocation_id = "", sku = "", gpu_count = 0, start_time = "", end_time = "", microseconds = "0", price_per_gpu_hour } = interval;
-  const seconds = (Number(microseconds) / 1e6).toFixed(6);
-  return [project, name, allocation_id, sku, String(gpu_count), start_time, end_time, seconds, plain(amountOf(price_per_gpu_hour)), plain(amountOf(interval.amount)), plain(amount), amount.currency];
+  const { allocation_id = "", sku = "", gpu_count = 0, start_time = "", end_time = "", microseconds = "0", credited_microseconds = "0", price_per_gpu_hour } = interval;
+  const seconds = (time: string) => (Number(time) / 1e6).toFixed(6);
+  return [project, name, allocation_id, sku, String(gpu_count), start_time, end_time, seconds(microseconds), seconds(credited_microseconds), plain(amountOf(price_per_gpu_hour)), plain(amountOf(interval.amount)), plain(amount), amount.currency];
 }

@@ -1,11 +1,11 @@
 /** Usage and its exact cost. */
 import { Suspense, lazy, useMemo, useState } from "react";
 import { Link } from "wouter";
-import { useNamesOf, useUsageOf } from "../../api/usage";
+import { useNamesOf, useTotalsOf, useUsageOf } from "../../api/usage";
 import type { UsageInterval } from "../../api/types";
 import { amountOf, exact, placesFor } from "../../lib/money";
 import { dayText, duration, fullTime, minuteText, shortTime, zone } from "../../lib/time";
-import { buckets } from "../../lib/usage";
+import { bucketStart, buckets, creditText } from "../../lib/usage";
 import { csvOf, download } from "../../lib/csv";
 import { projectNames } from "../../lib/project-name";
 import { projectOf, useProjectMay } from "../../session/roles";
@@ -31,7 +31,8 @@ const COLUMNS: Column[] = ["Allocation", "SKU", "From", "To", ["Time", "number o
 const FIRST_ROWS = 25;
 
 function Row({ interval, name, places }: { interval: UsageInterval; name: string; /** Decimals of price and amount. */ places: [number, number] }) {
-  const { start_time = "", end_time, gpu_count, sku, price_per_gpu_hour, amount, microseconds } = interval;
+  const { start_time = "", end_time, gpu_count, sku, price_per_gpu_hour, amount, microseconds, credited_microseconds } = interval;
+  const credited = Number(credited_microseconds ?? 0);
   return (
     <tr>
       <td className="tight">
@@ -44,8 +45,9 @@ function Row({ interval, name, places }: { interval: UsageInterval; name: string
       </td>
       <td className="tight" title={fullTime(start_time)}>{shortTime(start_time)}</td>
       <td className="tight" title={end_time && fullTime(end_time)}>{end_time ? shortTime(end_time) : <Badge tone="good">Running</Badge>}</td>
-      <td className="number optional" title={`${microseconds} µs`}>
+      <td className="number optional" title={`${microseconds} µs${credited > 0 ? `, ${credited} µs of them credited` : ""}`}>
         {duration(Number(microseconds ?? 0) / 1000)}
+        {credited > 0 && <small className="muted"> − {duration(credited / 1000)} credited</small>}
       </td>
       <td className="number optional">
         <MoneyText amount={amountOf(price_per_gpu_hour)} places={places[0]} />
@@ -100,8 +102,6 @@ export default function Usage() {
   const [scope, setScope] = useQueryState("projects");
   const everywhere = scope === "all" && projects.length > 1;
   const own = session && projectOf(session);
-  const usage = useUsageOf(everywhere ? projects.map(({ id }) => id) : [session?.project ?? ""]);
-  const { names, isLoading: areNamesLoading } = useNamesOf(everywhere ? projects : own ? [own] : [], usage.intervals);
   const mayLaunch = useProjectMay("write");
   const [choice, setChoice] = useQueryState("range", RANGES[0]!.value);
   const [by, setBy] = useQueryState("by", "sku");
@@ -109,14 +109,22 @@ export default function Usage() {
   const [first, setFirst] = useQueryState("from", fieldOf(now - 7 * DAY_MS));
   const [last, setLast] = useQueryState("to", fieldOf(now));
   const [all, setAll] = useState(false);
+  const range = rangeOf(choice, first, last, now);
+  const ids = everywhere ? projects.map(({ id }) => id) : [session?.project ?? ""];
+  const ever = useTotalsOf(ids);
+  // by day: it changes once a day while the range moves on
+  const { intervals, ...usage } = useUsageOf(ids, range && bucketStart(range.from, "day"));
+  const { names, isLoading: areNamesLoading } = useNamesOf(everywhere ? projects : own ? [own] : [], intervals);
   const nameOf = ({ allocation_id = "" }: UsageInterval) => names.get(allocation_id) || shortId(allocation_id);
   const known = projectNames(projects);
   const projectName = ({ project_id = "" }: UsageInterval) => known.get(project_id) ?? shortId(project_id);
-  const { intervals, totals } = usage;
-  const range = rangeOf(choice, first, last, now);
+  const isUsed = ever.totals.length > 0 || intervals.length > 0;
+  const error = ever.error ?? usage.error;
+  const refetch = () => [ever, usage].forEach((one) => one.refetch());
   const parts = useMemo(() => (range ? within(intervals, range) : []), [intervals, choice, first, last, now]);
   const shown = all ? parts : parts.slice(0, FIRST_ROWS);
   const places: [number, number] = [placesFor(shown.map(({ interval }) => amountOf(interval.price_per_gpu_hour))), placesFor(shown.map(({ interval }) => amountOf(interval.amount)))];
+  const isCredited = parts.some(({ interval }) => Number(interval.credited_microseconds ?? 0) > 0);
   const bySku = ({ sku = "" }: UsageInterval) => sku;
   const ways: Record<string, By> = {
     sku: { idOf: bySku, nameOf: bySku },
@@ -129,34 +137,36 @@ export default function Usage() {
     <Page
       title="Usage"
       actions={
-        intervals.length > 0 && (
-          <Button onClick={save} busy={areNamesLoading} disabled={parts.length === 0}>
+        isUsed && (
+          <Button onClick={save} busy={areNamesLoading || usage.isLoading} disabled={parts.length === 0}>
             <Download size={15} aria-hidden="true" /> Export CSV
           </Button>
         )
       }
     >
-      {usage.error && <ProblemNote error={usage.error} retry={usage.refetch} />}
-      {usage.isPending && <Skeleton lines={8} label="Loading usage" />}
-      {!usage.isPending && !usage.error && intervals.length === 0 && (
+      {error && <ProblemNote error={error} retry={refetch} />}
+      {ever.isLoading && !isUsed && <Skeleton lines={8} label="Loading usage" />}
+      {!ever.isLoading && !usage.isLoading && !error && !isUsed && (
         <Empty icon={<ReceiptText size={28} />} title="No usage yet">
           Billing starts when you can log in to an allocation and ends when you release it. {mayLaunch && <><Link href="/launch">Launch one</Link> to begin.</>}
         </Empty>
       )}
-      {intervals.length > 0 && (
+      {isUsed && (
         <>
           <div className="tiles">
-            {totals.map(({ amount, gpuMicroseconds }) => (
+            {ever.totals.map(({ amount, gpuMicroseconds, creditedGpuMicroseconds }) => (
               <Card key={amount.currency} title={`Total in ${amount.currency}`}>
                 <p className="big">
                   <MoneyText amount={amount} />
                 </p>
-                <p className="muted">{duration(gpuMicroseconds / 1000)} of GPU time</p>
+                <p className="muted">
+                  {duration(gpuMicroseconds / 1000)} of GPU time{creditText(creditedGpuMicroseconds)}
+                </p>
               </Card>
             ))}
             <Card title="Running now">
-              <p className="big">{intervals.filter(({ end_time }) => !end_time).length}</p>
-              <p className="muted">{plural(intervals.length, "billed interval")} in total</p>
+              <p className="big">{range && !usage.isLoading ? intervals.filter(({ end_time }) => !end_time).length : "–"}</p>
+              {range && !usage.isLoading && <p className="muted">{plural(parts.length, "billed interval")} in the period</p>}
             </Card>
           </div>
           <div className="filters">
@@ -174,7 +184,8 @@ export default function Usage() {
             {projects.length > 1 && <Select label="Projects" value={scope} onChoose={setScope} options={[{ value: "", label: "This one" }, { value: "all", label: "All of mine" }]} />}
           </div>
           {!range && <p className="field-problem">Choose two dates, the first not after the last.</p>}
-          {range && currencies.length === 0 && <p className="notice">Nothing was billed in this period. Choose a longer one.</p>}
+          {usage.isLoading && <Skeleton lines={8} label="Loading the intervals" />}
+          {range && !usage.isLoading && !error && currencies.length === 0 && <p className="notice">Nothing was billed in this period. Choose a longer one.</p>}
           {range && currencies.map((currency) => <Spend key={currency} intervals={intervals} currency={currency} range={range} />)}
           {parts.length > 0 && <Breakdown groups={grouped(parts, ways[by] ?? { idOf: bySku, nameOf: bySku })} by={by} setBy={setBy} projects={projects.length > 1} />}
           {parts.length > 0 && (
@@ -185,7 +196,7 @@ export default function Usage() {
                 columns={COLUMNS}
                 foot={
                   <>
-                    <span className="muted">Times in {zone}. Each amount is GPUs × time × price, rounded once to nine decimal places; point at an amount to see all of them.</span>
+                    <span className="muted">Times in {zone}. Each amount is GPUs × time × price, rounded once to nine decimal places; point at an amount to see all of them.{isCredited && " Credited time is not charged; by hour, day and period, its credit is spread evenly over the interval."}</span>
                     {!all && parts.length > shown.length && (
                       <Button small onClick={() => setAll(true)}>
                         Show all {parts.length}
