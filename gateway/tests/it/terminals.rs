@@ -210,23 +210,25 @@ async fn one_principal_cannot_hold_all_terminals() {
         config.terminal.max_connections_per_principal = 2;
     })
     .await;
+    let whose = |name: &str| format!("{name} {}", world.seeded.project_id);
+    let (demo, admin) = (whose("user:demo"), whose("user:admin"));
     let mut held = Vec::new();
     for last in 1..=2 {
-        let (stream, kind, payload) = opened(&world, [127, 0, 0, last], "user:a").await;
-        assert_eq!((kind, payload.as_slice()), (TEXT, &b"user:a"[..]));
+        let (stream, kind, payload) = opened(&world, [127, 0, 0, last], &demo).await;
+        assert_eq!((kind, payload.as_slice()), (TEXT, demo.as_bytes()));
         held.push(stream);
     }
     // from whichever address
-    let (_, kind, payload) = opened(&world, [127, 0, 0, 3], "user:a").await;
+    let (_, kind, payload) = opened(&world, [127, 0, 0, 3], &demo).await;
     assert_eq!(kind, CLOSE);
     assert_eq!(payload[..2], 4409_u16.to_be_bytes());
     assert_eq!(&payload[2..], b"too_many_sessions");
-    let (_other, kind, _) = opened(&world, [127, 0, 0, 1], "user:b").await;
+    let (_other, kind, _) = opened(&world, [127, 0, 0, 1], &admin).await;
     assert_eq!(kind, TEXT, "another principal has its own share");
     // one that is closed is free again
     drop(held.pop());
     loop {
-        let (_, kind, _) = opened(&world, [127, 0, 0, 2], "user:a").await;
+        let (_, kind, _) = opened(&world, [127, 0, 0, 2], &demo).await;
         if kind == TEXT {
             return;
         }
@@ -240,7 +242,8 @@ async fn the_share_of_an_address_is_asked_before_who_calls() {
         config.terminal.max_connections_per_peer = 1;
     })
     .await;
-    let (_held, kind, _) = opened(&world, [127, 0, 0, 1], "user:a").await;
+    let whose = format!("user:demo {}", world.seeded.project_id);
+    let (_held, kind, _) = opened(&world, [127, 0, 0, 1], &whose).await;
     assert_eq!(kind, TEXT);
     let stranger = upgrade("Authorization: Bearer nothing\r\n");
     for (last, expected) in [(1, b"HTTP/1.1 429"), (2, b"HTTP/1.1 401")] {
