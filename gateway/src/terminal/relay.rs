@@ -39,8 +39,10 @@ const TOO_MANY: u16 = 4409;
 const ACCESS_LOST: u16 = 4403;
 /// Limit of one check of access; the next one asks again.
 const CHECK: Duration = Duration::from_secs(5);
+/// Code of a close because the client answers no ping.
+const SILENT: u16 = 4408;
 /// Longest wait for the terminal gateway's own goodbye.
-const FAREWELL: Duration = Duration::from_secs(10);
+const FAREWELL: Duration = Duration::from_secs(5);
 
 type Requests = mpsc::Sender<pb::RelayRequest>;
 
@@ -89,7 +91,7 @@ pub(super) async fn run(app: &App, socket: WebSocket, hello: Hello) {
             let (access, known) = watch::channel(Access::Unknown);
             let ping_timeout = app.terminals.ping() * PINGS;
             tokio::select! {
-                () = from_client(&mut source, &requests, ping_timeout, known.clone()) => None,
+                close = from_client(&mut source, &requests, ping_timeout, known.clone()) => close,
                 close = to_client(&app.terminals, &mut sink, answers, &attached, known) => close,
                 close = keep_access(app, seen, &requests, &access) => Some(close),
             }
@@ -136,21 +138,23 @@ async fn from_client(
     requests: &Requests,
     ping_timeout: Duration,
     mut access: watch::Receiver<Access>,
-) {
+) -> Option<CloseFrame> {
     let mut is_first = true;
     loop {
         let message = match tokio::time::timeout(ping_timeout, source.next()).await {
             Ok(Some(Ok(Message::Text(text)))) => Request::Text(text.as_str().to_owned()),
             Ok(Some(Ok(Message::Binary(data)))) => Request::Binary(data.into()),
             Ok(Some(Ok(Message::Ping(_) | Message::Pong(_)))) => continue,
-            Ok(Some(Ok(Message::Close(_)) | Err(_)) | None) => return,
-            Err(_) => Request::Silent(pb::Silent {}),
+            Ok(Some(Ok(Message::Close(_)) | Err(_)) | None) => return None,
+            Err(_) => {
+                let silent = Request::Silent(pb::Silent {});
+                return Some(end(requests, silent, (SILENT, "silent")).await);
+            }
         };
-        let is_of_client = !matches!(message, Request::Silent(_));
-        if is_of_client && !std::mem::take(&mut is_first) {
+        if !std::mem::take(&mut is_first) {
             let allowed = access.wait_for(|access| *access == Access::Allowed);
             if allowed.await.is_err() {
-                return;
+                return None;
             }
         }
         if requests.send(request(message)).await.is_err() {
@@ -160,8 +164,23 @@ async fn from_client(
     }
 }
 
-/// Hands answers on until the last one, which says how to close. Those of a session wait until its user's access is known; when
-/// there is none, only the last words pass.
+/// Tells the terminal gateway why the connection ends; it says goodbye. Returns how to close where it is stuck, or where a
+/// client that takes nothing keeps it from that.
+async fn end(requests: &Requests, why: Request, (code, reason): (u16, &'static str)) -> CloseFrame {
+    let told = async {
+        // a call that has ended needs no order to end
+        let _ = requests.send(request(why)).await;
+        std::future::pending::<()>().await;
+    };
+    let _ = tokio::time::timeout(FAREWELL, told).await;
+    CloseFrame {
+        code,
+        reason: Utf8Bytes::from_static(reason),
+    }
+}
+
+/// Hands answers on until the last one, which says how to close, or until the client takes none for as long as it may be silent.
+/// Those of a session wait until its user's access is known; when there is none, only the last words pass.
 async fn to_client(
     terminals: &Terminals,
     sink: &mut SplitSink<WebSocket, Message>,
@@ -169,6 +188,7 @@ async fn to_client(
     attached: &watch::Sender<Option<Attached>>,
     mut access: watch::Receiver<Access>,
 ) -> Option<CloseFrame> {
+    let patience = terminals.ping() * PINGS;
     let mut pings = tokio::time::interval(terminals.ping());
     pings.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     // of whoever it is attached for, who is not known before
@@ -206,7 +226,7 @@ async fn to_client(
                 }
                 Answer::Close(close) => {
                     if let Some(goodbye) = goodbye {
-                        sink.send(goodbye).await.ok()?;
+                        say(sink, goodbye, patience).await?;
                     }
                     let code = u16::try_from(close.code).unwrap_or(BAD_GATEWAY);
                     return Some(CloseFrame { code, reason: close.reason.into() });
@@ -218,9 +238,19 @@ async fn to_client(
         match message {
             Message::Text(_) if is_lost => goodbye = Some(message),
             Message::Binary(_) if is_lost => {}
-            _ => sink.send(message).await.ok()?,
+            _ => say(sink, message, patience).await?,
         }
     }
+}
+
+/// Sends a message; none when the client is gone or does not take it in time.
+async fn say(
+    sink: &mut SplitSink<WebSocket, Message>,
+    message: Message,
+    patience: Duration,
+) -> Option<()> {
+    let sent = tokio::time::timeout(patience, sink.send(message)).await;
+    sent.ok()?.ok()
 }
 
 /// Checks at once and again and again that the user may use the project. Ends the session when not; returns how to close where
@@ -256,27 +286,12 @@ async fn keep_access(
             Ok(false) => {
                 // before the session hears of it: whatever waits to be handed on stays here
                 access.send_replace(Access::Lost);
-                return lose(requests).await;
+                let lost = Request::AccessLost(pb::AccessLost {});
+                return end(requests, lost, (ACCESS_LOST, "access_lost")).await;
             }
             // a database that is away for a moment takes nobody's access away, and gives none
             Err(error) => tracing::warn!("skip a check of access: {error}"),
         }
-    }
-}
-
-/// Orders the end of a session without access. The terminal gateway says goodbye, unless it is stuck.
-async fn lose(requests: &Requests) -> CloseFrame {
-    let ordered = async {
-        // a call that has ended needs no order to end
-        let _ = requests
-            .send(request(Request::AccessLost(pb::AccessLost {})))
-            .await;
-        std::future::pending::<()>().await;
-    };
-    let _ = tokio::time::timeout(FAREWELL, ordered).await;
-    CloseFrame {
-        code: ACCESS_LOST,
-        reason: Utf8Bytes::from_static("access_lost"),
     }
 }
 
