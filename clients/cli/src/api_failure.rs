@@ -122,9 +122,15 @@ impl ApiFailure {
         given_as(field).filter(|_| !self.is_raw).unwrap_or(field)
     }
 
-    /// Whether the same call may succeed later.
+    /// Whether the same call may succeed in a moment.
     pub fn is_transient(&self) -> bool {
-        matches!(self.http, 502..=504) || self.reason == "RATE_LIMITED"
+        let may_pass = matches!(self.http, 502..=504) || self.reason == "RATE_LIMITED";
+        may_pass && !self.is_being_verified()
+    }
+
+    /// The catalog is reading the content of an image: the same call succeeds or fails once that is done.
+    pub fn is_being_verified(&self) -> bool {
+        self.reason == "IMAGE_BEING_VERIFIED"
     }
 }
 

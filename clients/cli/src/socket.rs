@@ -48,7 +48,7 @@ pub fn refused(session: &Session, closed: &Value) -> Failure {
         .unwrap_or("the platform closed the session")
         .to_owned();
     match closed["reason"].as_str() {
-        Some("host_unreachable" | "shutting_down") => Failure::Unreachable {
+        Some("host_unreachable" | "shutting_down" | "process_lost") => Failure::Unreachable {
             url: session.api.base().to_string(),
             cause: message,
         },

@@ -27,7 +27,7 @@ pub struct TerminalSettings {
     /// WebSockets of one principal that may use terminals at once; one more is closed as soon as it says whose it is. 0 is no
     /// limit.
     pub max_connections_per_principal: usize,
-    /// Seconds between two pings; a client that answers none of three is let go.
+    /// Seconds between two pings; a client that answers none of three, or takes nothing for as long, is let go.
     pub ping_seconds: u64,
     /// Seconds between two checks that the user may still use the project.
     pub access_seconds: f64,

@@ -1,7 +1,7 @@
 //! Takes the WebSockets of terminals and hands their messages on to the terminal gateway, which speaks the protocol.
 //!
 //! What is decided here: the origin is on the list, exactly; the connection answers pings; the user may still use
-//! the project. Nothing secret is in the address, so nothing secret is in an access log.
+//! the project, before anything of the session passes and from then on. Nothing secret is in the address, so nothing secret is in an access log.
 mod relay;
 
 use std::sync::Arc;

@@ -1,4 +1,7 @@
 //! WebSockets of terminals: a principal has a share of them, whatever addresses it comes from.
+use std::time::Duration;
+
+use gpuaas_dev::until::until;
 use gpuaas_proto::gpuaas::internal::terminal::v1 as pb;
 use gpuaas_proto::gpuaas::internal::terminal::v1::relay_response::Message;
 use gpuaas_proto::gpuaas::internal::terminal::v1::terminal_relay_service_server::TerminalRelayService;
@@ -13,8 +16,12 @@ use crate::silence::silent;
 use crate::world::World;
 
 /// A terminal gateway that takes each connection for a session of the principal that its first text names, and answers with
-/// that text. One that names a project besides, and perhaps a session, is closed when its user has lost access.
+/// that text. One that names a project besides, and perhaps a session, is closed when its user has lost access. It closes no
+/// silent one.
 pub struct Relay;
+
+/// The text that is answered with far more than a connection holds.
+const FLOOD: &str = "flood";
 
 type Answers = std::pin::Pin<
     Box<dyn futures::Stream<Item = Result<pb::RelayResponse, Status>> + Send + 'static>,
@@ -36,6 +43,10 @@ impl TerminalRelayService for Relay {
                 pb::relay_request::Message::AccessLost(_) if is_of_project => return Some(closed()),
                 _ => return None,
             };
+            if text == FLOOD {
+                let piece = Message::Binary(vec![0; 16 << 10]);
+                return Some(said(std::iter::repeat_n(piece, 2048)));
+            }
             let nil = uuid::Uuid::nil().to_string();
             let mut words = text.split(' ');
             let principal = words.next().unwrap_or_default();
@@ -125,7 +136,7 @@ pub async fn opened_into(
 pub async fn ended(terminal: &mut TcpStream) {
     let mut said = Vec::new();
     let all = terminal.read_to_end(&mut said);
-    let all = tokio::time::timeout(std::time::Duration::from_secs(20), all).await;
+    let all = tokio::time::timeout(Duration::from_secs(20), all).await;
     all.expect("it ends").expect("read");
     assert!(said.ends_with(b"access_lost"), "{said:?}");
 }
@@ -171,24 +182,35 @@ fn upgrade(more: &str) -> String {
 
 /// Opens a WebSocket from an address and says whose it is. Returns it with the first frame that is no ping.
 pub async fn opened(world: &World, from: [u8; 4], principal: &str) -> (TcpStream, u8, Vec<u8>) {
-    let mut stream = silent(world, from, upgrade("").as_bytes()).await;
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        head.push(stream.read_u8().await.expect("a head"));
-    }
-    assert!(head.starts_with(b"HTTP/1.1 101 "), "{head:?}");
+    let (mut stream, head) = upgraded(world, from).await;
+    assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
     say(&mut stream, principal).await;
     let (kind, payload) = heard(&mut stream).await;
     (stream, kind, payload)
 }
 
+/// A request for a WebSocket from an address, and the head of its answer.
+async fn upgraded(world: &World, from: [u8; 4]) -> (TcpStream, String) {
+    let mut stream = silent(world, from, upgrade("").as_bytes()).await;
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.expect("a head"));
+    }
+    (stream, String::from_utf8(head).expect("text"))
+}
+
 async fn say(stream: &mut TcpStream, text: &str) {
+    stream.write_all(&frame(text)).await.expect("sent");
+}
+
+/// A text as a client sends it.
+fn frame(text: &str) -> Vec<u8> {
     let length = u8::try_from(text.len()).expect("short");
     assert!(length <= 125, "a length of one byte");
     // a client masks, here with zeros
     let mut frame = vec![0x80 | TEXT, 0x80 | length, 0, 0, 0, 0];
     frame.extend(text.as_bytes());
-    stream.write_all(&frame).await.expect("sent");
+    frame
 }
 
 /// The next frame that is no ping.
@@ -210,23 +232,25 @@ async fn one_principal_cannot_hold_all_terminals() {
         config.terminal.max_connections_per_principal = 2;
     })
     .await;
+    let whose = |name: &str| format!("{name} {}", world.seeded.project_id);
+    let (demo, admin) = (whose("user:demo"), whose("user:admin"));
     let mut held = Vec::new();
     for last in 1..=2 {
-        let (stream, kind, payload) = opened(&world, [127, 0, 0, last], "user:a").await;
-        assert_eq!((kind, payload.as_slice()), (TEXT, &b"user:a"[..]));
+        let (stream, kind, payload) = opened(&world, [127, 0, 0, last], &demo).await;
+        assert_eq!((kind, payload.as_slice()), (TEXT, demo.as_bytes()));
         held.push(stream);
     }
     // from whichever address
-    let (_, kind, payload) = opened(&world, [127, 0, 0, 3], "user:a").await;
+    let (_, kind, payload) = opened(&world, [127, 0, 0, 3], &demo).await;
     assert_eq!(kind, CLOSE);
     assert_eq!(payload[..2], 4409_u16.to_be_bytes());
     assert_eq!(&payload[2..], b"too_many_sessions");
-    let (_other, kind, _) = opened(&world, [127, 0, 0, 1], "user:b").await;
+    let (_other, kind, _) = opened(&world, [127, 0, 0, 1], &admin).await;
     assert_eq!(kind, TEXT, "another principal has its own share");
     // one that is closed is free again
     drop(held.pop());
     loop {
-        let (_, kind, _) = opened(&world, [127, 0, 0, 2], "user:a").await;
+        let (_, kind, _) = opened(&world, [127, 0, 0, 2], &demo).await;
         if kind == TEXT {
             return;
         }
@@ -240,7 +264,8 @@ async fn the_share_of_an_address_is_asked_before_who_calls() {
         config.terminal.max_connections_per_peer = 1;
     })
     .await;
-    let (_held, kind, _) = opened(&world, [127, 0, 0, 1], "user:a").await;
+    let whose = format!("user:demo {}", world.seeded.project_id);
+    let (_held, kind, _) = opened(&world, [127, 0, 0, 1], &whose).await;
     assert_eq!(kind, TEXT);
     let stranger = upgrade("Authorization: Bearer nothing\r\n");
     for (last, expected) in [(1, b"HTTP/1.1 429"), (2, b"HTTP/1.1 401")] {
@@ -249,4 +274,50 @@ async fn the_share_of_an_address_is_asked_before_who_calls() {
         stream.read_exact(&mut head).await.expect("an answer");
         assert_eq!(&head, expected, "127.0.0.{last}");
     }
+}
+
+/// Before, such a client held its places for as long as it liked.
+#[tokio::test]
+async fn a_client_that_takes_nothing_is_let_go_whatever_it_says() {
+    for is_silent in [true, false] {
+        let world = World::start_with(|config, _| {
+            config.terminal.max_connections = 1;
+            config.terminal.ping_seconds = 1;
+        })
+        .await;
+        let whose = format!("user:demo {}", world.seeded.project_id);
+        let (mut stuck, kind, _) = opened(&world, [127, 0, 0, 1], &whose).await;
+        assert_eq!(kind, TEXT);
+        let (_, head) = upgraded(&world, [127, 0, 0, 2]).await;
+        assert!(head.starts_with("HTTP/1.1 503 "), "{head}");
+        say(&mut stuck, FLOOD).await;
+        until("its place", Duration::from_secs(30), async || {
+            if !is_silent {
+                // one that is let go is heard no more
+                let _ = stuck.write_all(&frame("here")).await;
+            }
+            let (_, head) = upgraded(&world, [127, 0, 0, 2]).await;
+            head.starts_with("HTTP/1.1 101 ").then_some(())
+        })
+        .await;
+    }
+}
+
+/// The gateway waits for the terminal gateway's goodbye, and not for ever.
+#[tokio::test]
+async fn a_connection_ends_with_its_reason_also_where_the_terminal_gateway_says_none() {
+    let world = World::start_with(|config, _| config.terminal.ping_seconds = 1).await;
+    // nothing of a session passes whose user has no access
+    let (_, kind, payload) = opened(&world, [127, 0, 0, 1], "user:nobody").await;
+    assert_eq!(kind, CLOSE);
+    assert_eq!(payload[..2], 4403_u16.to_be_bytes());
+    assert_eq!(&payload[2..], b"access_lost");
+
+    let whose = format!("user:demo {}", world.seeded.project_id);
+    let (mut mute, kind, _) = opened(&world, [127, 0, 0, 1], &whose).await;
+    assert_eq!(kind, TEXT);
+    let (kind, payload) = heard(&mut mute).await;
+    assert_eq!(kind, CLOSE);
+    assert_eq!(payload[..2], 4408_u16.to_be_bytes());
+    assert_eq!(&payload[2..], b"silent");
 }

@@ -3,7 +3,8 @@
 //! It owns schema `images` (E-01 to E-06). The gateway calls it for users (`ImageService`) and administrators
 //! (`ImageAdminService`), allocation for `ImageCatalogService`. Images are OCI artifacts in the platform registry
 //! (E-15): the catalog resolves a reference to digests once, checks the content against them, and pins it, so that
-//! an image never changes under its name. `gpuaas-image-push` publishes such artifacts.
+//! an image never changes under its name. The content of a large image is read between the calls that ask for it
+//! ([`registry::Verifications`]). `gpuaas-image-push` publishes such artifacts.
 pub mod api;
 pub mod domain;
 pub mod registry;
@@ -20,7 +21,10 @@ use gpuaas_proto::gpuaas::internal::images::v1::image_catalog_service_server::Im
 use serde::Deserialize;
 
 use crate::api::Api;
-use crate::registry::Registry;
+use crate::registry::{Registry, Verifications};
+
+/// How long a call waits until an image is read, well below what a call may take: who asks for a larger one repeats the call.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Section `[image_catalog]`.
 #[derive(Clone, Debug, Deserialize)]
@@ -59,6 +63,7 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
         registry: Registry::new(config.registry_ca_file.as_deref(), read_timeout)?,
         allowed_registries: config.allowed_registries,
         verify_on_create: config.verify_on_create,
+        verifications: Verifications::new(PATIENCE),
     };
     Server::new(&ctx)
         .add(ImageServiceServer::new(api.clone()))

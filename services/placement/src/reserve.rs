@@ -34,7 +34,7 @@ pub use call::{BATCH_METHOD, Call, Key, METHOD, WhenFull, ids_of};
 pub use explain::{NodeVerdict, explain, explain_nodes};
 pub use explanation::Explanation;
 pub use now::check_name;
-pub use queue::{MAX_QUEUED, MAX_WAIT_SECONDS, Pass, serve_queue};
+pub use queue::{Limits, MAX_QUEUED, MAX_WAIT_SECONDS, Pass, Passes, serve_queue};
 
 /// Most requests of a batch.
 pub const MAX_BATCH: usize = gpuaas_common::launch::MAX_BATCH;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use gpuaas_common::{CancellationToken, db};
-use gpuaas_placement::reserve::Pass;
-use gpuaas_placement::{Result, drift, outbox, queue, reservations, reserve, workflows};
+use gpuaas_placement::reserve::{Limits, Pass, Passes};
+use gpuaas_placement::{Result, drift, outbox, queue, reservations, workflows};
 
 use crate::api::Api;
 use crate::metrics::Metrics;
@@ -16,11 +16,12 @@ const SOON: Duration = Duration::from_millis(200);
 /// uncordon, a higher quota) notifies the outbox, and so wakes this; a wake-up that is lost costs one `poll` (P8).
 pub async fn run(api: &Api, metrics: &Metrics, poll: Duration, shutdown: CancellationToken) {
     let waiter = api.wake.subscribe(outbox::TOPIC);
+    let mut passes = Passes::default();
     while !shutdown.is_cancelled() {
         // first what is reserved, so that what it lets go is served at once
         let mut busy = reconcile(api).await;
-        let served = reserve::serve_queue(&api.pool, api.ids, api.policy);
-        match db::within(db::PASS, served).await {
+        let served = passes.serve(&api.pool, api.ids, api.policy, Limits::default());
+        match served.await {
             Ok(pass) => {
                 if !pass.served.is_empty() || !pass.ended.is_empty() {
                     tracing::info!(served = ?pass.served, ended = ?pass.ended, "serve queued requests");

@@ -1,7 +1,7 @@
 //! Where the API is found, what happens when it is not, the catalog, and the administrator's commands.
 use std::os::unix::fs::PermissionsExt as _;
 
-use crate::support::{World, error, write};
+use crate::support::{RecordedRequest, World, error, write};
 use serde_json::{Value, json};
 
 const NODE: &str = "01930000-0009-7000-8000-000000000009";
@@ -455,6 +455,59 @@ fn a_project_that_is_no_id_comes_with_where_ids_are_found() {
     );
     let help = world.run(&["admin", "quota", "show", "--help"]).ok();
     assert!(help.out.contains("gpuaas admin project list"), "{help:?}");
+}
+
+/// Before, an image that the catalog could not read within a call could not be added.
+#[test]
+fn an_image_is_waited_for_until_its_content_is_verified() {
+    let world = World::new();
+    let mut reading = error(503, "IMAGE_BEING_VERIFIED", "It is being read.", &[]);
+    reading["retry_after"] = json!(0);
+    let create = [
+        "admin",
+        "image",
+        "create",
+        "base",
+        "--source",
+        "oci://r/i:1",
+        "--sku",
+        "lab",
+    ];
+    let status = ["admin", "image", "set-status", "base", "active"];
+    for (path, arguments) in [
+        ("/api/v1/admin/images", create.as_slice()),
+        ("/api/v1/admin/images/base:setStatus", status.as_slice()),
+    ] {
+        let before = world.changes().len();
+        // more often than a call is repeated that meets a platform that is away
+        let mut answers = vec![(503, reading.clone()); 7];
+        answers.push((200, json!({ "slug": "base", "status": "active" })));
+        world.on("POST", path, answers);
+        let ran = world.run(arguments).ok();
+        assert!(ran.out.contains("Image base is active."), "{ran:?}");
+        assert_eq!(ran.err.matches("Verifying").count(), 1, "{ran:?}");
+        let changes = world.changes();
+        let sent = &changes[before..];
+        assert_eq!(sent.len(), 8, "{sent:?}");
+        let is_same = |one: &RecordedRequest| one.key == sent[0].key && one.body == sent[0].body;
+        assert!(
+            sent[0].key.is_some() && sent.iter().all(is_same),
+            "{sent:?}"
+        );
+    }
+
+    // and what the reading finds is told
+    let damaged = error(400, "IMAGE_DIGEST_MISMATCH", "The content is damaged.", &[]);
+    world.on(
+        "POST",
+        "/api/v1/admin/images",
+        [(503, reading), (400, damaged)],
+    );
+    let refused = world.run(&create);
+    assert!(
+        refused.code != 0 && refused.err.contains("The content is damaged."),
+        "{refused:?}"
+    );
 }
 
 /// Said on standard error: a program reads the answer as it is.

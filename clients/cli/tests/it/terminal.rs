@@ -360,6 +360,7 @@ fn refusals_are_told_in_the_platforms_words() {
     for (reason, close, code) in [
         ("allocation_ended", 4410, 1),
         ("host_unreachable", 4502, 5),
+        ("process_lost", 4503, 5),
         ("too_many_sessions", 4409, 1),
     ] {
         let closed = json!({"type": "closed", "reason": reason, "message": "What to do about it."});

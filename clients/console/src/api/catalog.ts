@@ -1,7 +1,8 @@
 /** Queries and mutations of what is offered: regions, SKUs, prices, images, quotas, and new nodes. */
-import type { components } from "@gpuaas/sdk";
+import { type components, idempotencyKey } from "@gpuaas/sdk";
 import { useMutation, useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
 import { client, unwrap } from "./client";
+import { Problem } from "./problem";
 import { SHOWN, everyFilter, textFilter, usePages } from "./pages";
 import type { FleetNode, Money, Region, Sku } from "./types";
 
@@ -74,13 +75,25 @@ export interface NewImage {
   readiness_checks: components["schemas"]["common.ReadinessCheck"][];
 }
 
+/** Repeats a change, with one key, while the catalog reads the content of the image: that takes longer than a call. The catalog ends every reading. */
+export async function onceVerified<T>(change: (header: { "X-Idempotency-Key": string }) => Promise<T>): Promise<T> {
+  const header = { "X-Idempotency-Key": idempotencyKey() };
+  for (;;) {
+    try {
+      return await change(header);
+    } catch (error) {
+      if (!(error instanceof Problem && error.reason === "IMAGE_BEING_VERIFIED")) throw error;
+    }
+  }
+}
+
 export function useCreateImage() {
-  return useChange(["all-images", "images"], (body: NewImage) => unwrap(client.POST("/api/v1/admin/images", { body })));
+  return useChange(["all-images", "images"], (body: NewImage) => onceVerified((header) => unwrap(client.POST("/api/v1/admin/images", { params: { header }, body }))));
 }
 
 export function useSetImageStatus() {
   return useChange(["all-images", "images"], ({ slug, ...body }: { slug: string; status: ImageStatus; etag: string | undefined }) =>
-    unwrap(client.POST("/api/v1/admin/images/{slug}:setStatus", { params: { path: { slug } }, body })),
+    onceVerified((header) => unwrap(client.POST("/api/v1/admin/images/{slug}:setStatus", { params: { path: { slug }, header }, body }))),
   );
 }
 

@@ -11,6 +11,15 @@ use crate::error::{Error, Result};
 /// Longest time one call may take.
 const CALL: Duration = Duration::from_secs(60);
 
+/// Reason of a refusal that ends when the content of an image has been read.
+const BEING_VERIFIED: &str = "IMAGE_BEING_VERIFIED";
+
+/// What the API did not do.
+struct Refusal {
+    reason: String,
+    error: Error,
+}
+
 /// One caller of the API.
 #[derive(Debug, Clone)]
 pub struct Api {
@@ -42,13 +51,20 @@ impl Api {
         self.send(Method::GET, path, |request| request).await
     }
 
-    /// Creates something; the same key never creates it twice.
+    /// Creates something; the same key never creates it twice. An image is waited for until the catalog has read its content,
+    /// which each call does for a while.
     ///
     /// # Errors
     /// What the API answered.
     pub async fn post(&self, path: &str, key: &str, body: &Value) -> Result<Value> {
-        let with = |request: RequestBuilder| request.header("x-idempotency-key", key).json(body);
-        self.send(Method::POST, path, with).await
+        loop {
+            let with =
+                |request: RequestBuilder| request.header("x-idempotency-key", key).json(body);
+            match self.answer(Method::POST, path, with).await? {
+                Err(refusal) if refusal.reason == BEING_VERIFIED => {}
+                answer => return answer.map_err(|refusal| refusal.error),
+            }
+        }
     }
 
     /// Creates or replaces something.
@@ -66,6 +82,16 @@ impl Api {
         path: &str,
         with: impl FnOnce(RequestBuilder) -> RequestBuilder,
     ) -> Result<Value> {
+        let answer = self.answer(method, path, with).await?;
+        answer.map_err(|refusal| refusal.error)
+    }
+
+    async fn answer(
+        &self,
+        method: Method,
+        path: &str,
+        with: impl FnOnce(RequestBuilder) -> RequestBuilder,
+    ) -> Result<Result<Value, Refusal>> {
         let what = format!("{method} {path}");
         let request = self
             .http
@@ -77,13 +103,14 @@ impl Api {
         let status = answer.status();
         let body: Value = answer.json().await.unwrap_or_default();
         if status.is_success() {
-            return Ok(body);
+            return Ok(Ok(body));
         }
         let error = &body["error"];
-        let fields: Vec<String> = error["details"]
-            .as_array()
-            .into_iter()
-            .flatten()
+        let reason = list(&error["details"])
+            .iter()
+            .find_map(|detail| detail["reason"].as_str());
+        let fields: Vec<String> = list(&error["details"])
+            .iter()
             .filter_map(|detail| detail["field_violations"].as_array())
             .flatten()
             .map(|violation| {
@@ -94,12 +121,15 @@ impl Api {
                 )
             })
             .collect();
-        Err(Error::other(format!(
-            "{what}: HTTP {} {} {}",
-            status.as_u16(),
-            string(&error["message"]),
-            fields.join("; ")
-        )))
+        Ok(Err(Refusal {
+            reason: reason.unwrap_or_default().to_owned(),
+            error: Error::other(format!(
+                "{what}: HTTP {} {} {}",
+                status.as_u16(),
+                string(&error["message"]),
+                fields.join("; ")
+            )),
+        }))
     }
 }
 

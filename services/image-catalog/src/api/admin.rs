@@ -14,7 +14,7 @@ use gpuaas_proto::gpuaas::images::v1::{
 };
 use tonic::{Request, Response};
 
-use super::source::registry_error;
+use super::source::refusal;
 use super::{Api, parse_slug, to_proto, unknown};
 use crate::domain::image::Status;
 use crate::registry::Resolved;
@@ -152,7 +152,7 @@ impl Api {
         let resolved = self
             .published(&source)
             .await
-            .map_err(|error| registry_error(&source, error))?;
+            .map_err(|why| refusal(&source, why))?;
         Ok(Some(resolved))
     }
 }

@@ -9,13 +9,13 @@ use gpuaas_proto::gpuaas::internal::scheduler::v1::GetSkuRequest;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_client::PlacementServiceClient;
 use tonic::Code;
 
-use super::source::registry_error;
+use super::source::refusal;
 use super::{Api, parse_slug, to_proto};
 use crate::domain::image::{
     DEFAULT_BOOT_TIMEOUT_SECONDS, DriverStrategy, MAX_BOOT_TIMEOUT_SECONDS, MAX_DISPLAY_NAME,
     MAX_SKUS, Status,
 };
-use crate::registry::{RegistryError, Resolved};
+use crate::registry::Resolved;
 use crate::store::images::{self, NewImage};
 use gpuaas_common::value::ImageSlug;
 
@@ -47,6 +47,7 @@ impl Api {
             (_, None) => {}
         }
         self.check_skus(&image.compatible_skus).await?;
+        // nothing is written before: who is told to repeat the call does so with this key
         image.resolved = self.resolve(&image).await?;
 
         let mut tx = self.pool.begin().await?;
@@ -100,10 +101,10 @@ impl Api {
 
     /// A disabled image may be a placeholder for an artifact that is published later (E-07).
     async fn resolve(&self, image: &NewImage) -> Result<Option<Resolved>, Error> {
-        match (self.published(&image.source).await, image.status) {
-            (Ok(resolved), _) => Ok(Some(resolved)),
-            (Err(RegistryError::Missing), Status::Disabled) => Ok(None),
-            (Err(error), _) => Err(registry_error(&image.source, error)),
+        match self.published(&image.source).await {
+            Ok(resolved) => Ok(Some(resolved)),
+            Err(why) if why.is_missing() && image.status == Status::Disabled => Ok(None),
+            Err(why) => Err(refusal(&image.source, why)),
         }
     }
 

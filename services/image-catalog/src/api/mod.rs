@@ -16,7 +16,7 @@ use gpuaas_proto::gpuaas::images::v1::{Image, ListImagesRequest, ListImagesRespo
 use sqlx::PgPool;
 use tonic::Code;
 
-use crate::registry::Registry;
+use crate::registry::{Registry, Verifications};
 use crate::store::images::{self, Filter};
 use gpuaas_common::value::{ImageSlug, ParseError};
 
@@ -33,6 +33,8 @@ pub struct Api {
     pub allowed_registries: Vec<String>,
     /// Whether the whole image is read and checked before it becomes active.
     pub verify_on_create: bool,
+    /// Those readings.
+    pub verifications: Verifications,
 }
 
 impl Api {

@@ -1,11 +1,13 @@
 //! Asks the registry for an image and says to the administrator what is wrong with it.
+use std::sync::Arc;
+
 use gpuaas_common::Error;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tonic::Code;
 
 use super::Api;
 use crate::domain::source::Source;
-use crate::registry::{RegistryError, Resolved};
+use crate::registry::{RegistryError, Resolved, Unverified};
 
 const FIELD: &str = "source_uri";
 
@@ -32,18 +34,36 @@ impl Api {
     }
 
     /// What is published there, checked byte by byte if so configured (E-28).
-    pub(super) async fn published(&self, source: &Source) -> Result<Resolved, RegistryError> {
+    pub(super) async fn published(&self, source: &Source) -> Result<Resolved, Unverified> {
         let resolved = self.registry.resolve(source).await?;
         if self.verify_on_create {
-            self.registry.verify(&resolved).await?;
+            self.verifications.verify(&self.registry, &resolved).await?;
         }
         Ok(resolved)
     }
 }
 
 /// What an administrator is told.
-pub(super) fn registry_error(source: &Source, error: RegistryError) -> Error {
-    match error {
+pub(super) fn refusal(source: &Source, unverified: Unverified) -> Error {
+    match unverified {
+        Unverified::Failed(error) => registry_error(source, error),
+        Unverified::Reading => Error::new(
+            Code::Unavailable,
+            ErrorReason::ImageBeingVerified,
+            format!(
+                "the content published at {source} is being read and checked; repeat the request with the same idempotency key"
+            ),
+        ),
+        Unverified::TooMany => Error::new(
+            Code::Unavailable,
+            ErrorReason::Overloaded,
+            "too many images are being verified; try again",
+        ),
+    }
+}
+
+fn registry_error(source: &Source, error: Arc<RegistryError>) -> Error {
+    match &*error {
         RegistryError::Missing => Error::invalid(
             FIELD,
             format!("nothing is published at {source}; push the image first"),

@@ -2,6 +2,7 @@
 mod error;
 mod push;
 mod resolve;
+mod verification;
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use oci_client::secrets::RegistryAuth;
 pub use error::RegistryError;
 pub use push::Pushed;
 pub use resolve::Resolved;
+pub use verification::{Unverified, Verifications};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const END_OF_CERTIFICATE: &str = "-----END CERTIFICATE-----";

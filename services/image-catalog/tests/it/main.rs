@@ -3,3 +3,4 @@ mod catalog;
 mod common;
 mod create;
 mod publish;
+mod slow;

@@ -121,10 +121,15 @@ impl Nodes {
         if mutation.made(&self.0.pool).await?.is_some() {
             return Ok(node_id);
         }
+        let mut has_begun = false;
         loop {
             let row = self.row(node_id).await?;
             in_service(&row)?;
-            etag::check(end.etag, &row.etag())?;
+            // once the ledger may have ended the node, there is no way back to what the caller has read
+            if !has_begun {
+                etag::check(end.etag, &row.etag())?;
+            }
+            has_begun |= row.instance_id.is_some();
             self.end_row_in_ledger(&row, mutation, end).await?;
             if self.remove_unless_enrolled(&row, mutation, end).await? {
                 return Ok(node_id);

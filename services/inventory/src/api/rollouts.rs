@@ -279,7 +279,8 @@ impl Rollouts {
         }
         if row.updating > 0 {
             let text = format!(
-                "{} nodes are being updated. Pause the rollout, and roll back when they have ended.",
+                "{} nodes are being updated. Pause the rollout, and roll back when they have ended; or abort it, so that \
+                 hosts that wait for operations are given up when the time of their turn is over.",
                 row.updating
             );
             return Err(conflict(&text, "updating"));

@@ -1,4 +1,4 @@
-//! Rollouts of the agent, and the nodes of each (migration 0008).
+//! Rollouts of the agent, and the nodes of each (migrations 0008, 0013).
 use gpuaas_common::Result;
 use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use jiff_sqlx::Timestamp;
@@ -388,7 +388,7 @@ pub async fn begin_node(
     sqlx::query(
         "UPDATE agent_rollout_nodes SET state = 'updating', start_time = clock_timestamp(), was_ready = $4,
              from_version = CASE WHEN from_version = '' THEN $3 ELSE from_version END,
-             attempt = attempt + 1, reported_state = '', reported_reason = '', reason = ''
+             attempt = attempt + 1, reported_state = '', reported_reason = '', reason = '', wait_time = NULL
          WHERE rollout_id = $1 AND node_id = $2 AND state = 'pending'",
     )
     .bind(rollout_id)
@@ -451,8 +451,9 @@ pub async fn reported(pool: &PgPool, node_id: Uuid) -> sqlx::Result<Option<Repor
     .await
 }
 
-/// Notes what a host says of the update that it was told; of another one it counts for nothing. The time of its turn runs from
-/// the end of its wait.
+/// Notes what a host says of the update that it was told; of another one it counts for nothing. The time of its turn stands
+/// still while it waits, as often as it does, until the rollout has ended: from then on no host holds up the next one for
+/// longer than a turn.
 ///
 /// # Errors
 /// Database errors.
@@ -464,10 +465,17 @@ pub async fn note_report(
     reason: &str,
 ) -> sqlx::Result<()> {
     sqlx::query(
-        "UPDATE agent_rollout_nodes SET reported_state = $4, reported_reason = $5,
-             start_time = CASE WHEN reported_state = 'waiting' AND $4 <> 'waiting' THEN clock_timestamp() ELSE start_time END
-         WHERE rollout_id = $2 AND node_id = $1 AND attempt = $3 AND state = 'updating'
-           AND (reported_state, reported_reason) IS DISTINCT FROM ($4, $5)",
+        // what a process of the release before has noted as waiting has no time of its wait
+        "UPDATE agent_rollout_nodes o SET reported_state = $4, reported_reason = $5,
+             start_time = CASE WHEN o.reported_state = 'waiting' AND $4 <> 'waiting' AND r.end_time IS NULL
+                               THEN o.start_time + (clock_timestamp() - coalesce(o.wait_time, o.start_time))
+                               ELSE o.start_time END,
+             wait_time = CASE WHEN $4 <> 'waiting' THEN NULL
+                              WHEN o.reported_state = 'waiting' THEN o.wait_time
+                              ELSE clock_timestamp() END
+          FROM agent_rollouts r
+         WHERE r.id = o.rollout_id AND o.rollout_id = $2 AND o.node_id = $1 AND o.attempt = $3 AND o.state = 'updating'
+           AND (o.reported_state, o.reported_reason) IS DISTINCT FROM ($4, $5)",
     )
     .bind(node_id)
     .bind(rollout_id)

@@ -36,9 +36,10 @@ impl Walk {
         self.ahead.make_contiguous()
     }
 
-    /// It gives up now.
-    pub(crate) fn is_over(&self, entry: &QueuedRequest) -> bool {
-        entry.deadline <= self.now
+    /// The next one that gives up now, wherever it is in the queue. Report the result as of [`Walk::next`].
+    pub(crate) fn next_over(&mut self) -> Option<QueuedRequest> {
+        let at = self.ahead.iter().position(|one| one.deadline <= self.now)?;
+        self.ahead.remove(at)
     }
 
     /// It stays queued.

@@ -3,6 +3,7 @@
 //! A request is first reserved as any other. Refused for capacity or for the quota in use, it is stored as allocations
 //! in state `requested` under the same key, so that a replay finds them. The quota must allow it at all when it joins,
 //! and counts when it is served. The price is that of the moment of the request.
+mod passes;
 mod serve;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,8 +32,8 @@ use crate::model::{AllocationState, Policy, Request, SlotClass};
 use crate::quota::{self, Quota};
 use crate::{constraints, outbox, queue, timeline};
 
+pub use passes::{Limits, Pass, Passes, serve_queue};
 use serve::STEP;
-pub use serve::{Pass, serve_queue};
 
 /// Longest time a request may be queued.
 pub const MAX_WAIT_SECONDS: i64 = 7 * 24 * 3600;

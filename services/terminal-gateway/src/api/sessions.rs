@@ -53,12 +53,20 @@ impl SessionApi {
             idempotency::lookup(&mut conn, scope, &hash).await?
         {
             let session_id = id::parse("session_id", &resource_id)?;
+            let issued = tickets::issued(&mut conn, session_id).await?;
+            let project_id = match issued {
+                Some((_, project_id)) => Some(project_id),
+                None => {
+                    let opened = sessions::get(&mut conn, session_id).await?;
+                    opened.map(|session| session.project_id)
+                }
+            };
+            let recording = project_id.and_then(|id| self.deps.recording(kind, id));
             // the secret was shown to the first call and is nowhere any more
             return Ok(pb::CreateTerminalSessionResponse {
                 session_id: resource_id,
-                expire_time: tickets::expire_time(&mut conn, session_id)
-                    .await?
-                    .map(|at| proto_time(at.to_jiff())),
+                expire_time: issued.map(|(at, _)| proto_time(at.to_jiff())),
+                recorded: recording.is_some_and(|policy| policy != Policy::Off),
                 ..answer(kind)
             });
         }

@@ -35,6 +35,8 @@ pub(crate) enum End {
     /// The host's agent knows no tunnels.
     TunnelUnsupported,
     ShuttingDown,
+    /// Another process took this one for gone and closed the session's row.
+    ProcessLost,
 }
 
 impl End {
@@ -54,7 +56,7 @@ impl End {
             Self::TooManySessions(_) | Self::TakenOver => 4409,
             Self::AllocationEnded(_) | Self::PoweredOff(_) => 4410,
             Self::HostUnreachable | Self::GuestRefused(_) | Self::TunnelUnsupported => 4502,
-            Self::RecordingFailed | Self::ShuttingDown => 4503,
+            Self::RecordingFailed | Self::ShuttingDown | Self::ProcessLost => 4503,
         }
     }
 
@@ -84,6 +86,7 @@ impl End {
             Self::RecordingRequired => "recording_required",
             Self::TunnelUnsupported => "tunnel_unsupported",
             Self::ShuttingDown => "shutting_down",
+            Self::ProcessLost => "process_lost",
         }
     }
 
@@ -134,6 +137,9 @@ impl End {
             Self::ShuttingDown => {
                 "The platform restarts the service that runs this session. Open a new one."
                     .to_owned()
+            }
+            Self::ProcessLost => {
+                "The platform lost sight of this session and closed it. Open a new one.".to_owned()
             }
         }
     }

@@ -210,15 +210,31 @@ pub(crate) async fn request_end(
     .await
 }
 
-/// Which of these sessions are to end, each with the reason of an operator, or none.
-pub(crate) async fn to_end(pool: &PgPool, ids: &[Uuid]) -> sqlx::Result<Vec<(Uuid, String)>> {
-    sqlx::query_as(
-        "SELECT id, end_reason FROM sessions
-          WHERE id = ANY ($1) AND close_time IS NULL AND end_request_time IS NOT NULL",
+/// Why a session is to end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ToEnd {
+    ByUser,
+    /// With the operator's reason.
+    ByOperator(String),
+    /// Its row is closed, and nobody had requested that.
+    Closed,
+}
+
+/// Which of these sessions are to end, and why. One without a row yet is not among them.
+pub(crate) async fn to_end(pool: &PgPool, ids: &[Uuid]) -> sqlx::Result<Vec<(Uuid, ToEnd)>> {
+    let rows: Vec<(Uuid, bool, String)> = sqlx::query_as(
+        "SELECT id, end_request_time IS NOT NULL, end_reason FROM sessions
+          WHERE id = ANY ($1) AND (close_time IS NOT NULL OR end_request_time IS NOT NULL)",
     )
     .bind(ids)
     .fetch_all(pool)
-    .await
+    .await?;
+    let why = |(id, is_requested, reason): (Uuid, bool, String)| match (is_requested, &*reason) {
+        (false, _) => (id, ToEnd::Closed),
+        (true, "") => (id, ToEnd::ByUser),
+        (true, _) => (id, ToEnd::ByOperator(reason)),
+    };
+    Ok(rows.into_iter().map(why).collect())
 }
 
 /// Says that these sessions still run.

@@ -66,12 +66,12 @@ pub(crate) async fn insert(
     .await
 }
 
-/// When the ticket of a session expires; `None` when it has been swept.
-pub(crate) async fn expire_time(
+/// When the ticket of a session expires, and its project; `None` when it has been swept.
+pub(crate) async fn issued(
     conn: &mut PgConnection,
     session_id: Uuid,
-) -> sqlx::Result<Option<Timestamp>> {
-    sqlx::query_scalar("SELECT expire_time FROM tickets WHERE session_id = $1")
+) -> sqlx::Result<Option<(Timestamp, Uuid)>> {
+    sqlx::query_as("SELECT expire_time, project_id FROM tickets WHERE session_id = $1")
         .bind(session_id)
         .fetch_optional(conn)
         .await

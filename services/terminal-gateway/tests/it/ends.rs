@@ -1,8 +1,11 @@
 //! Sessions that their user or an operator ends, always by the replica that does not serve them.
+use std::sync::atomic::Ordering;
+
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::client::Client;
+use crate::guest::Manner;
 use crate::world::{World, until};
 
 /// Where an operator ends a session.
@@ -260,4 +263,36 @@ async fn the_reason_of_an_operator_is_on_record_also_where_the_user_was_quicker(
     assert_eq!(status, 200, "{ended}");
     let records = audited(&world, "terminal.operator_end").await;
     assert_eq!(records.len(), 1, "{records:?}");
+}
+
+/// Before, nobody could end such a shell, and it counted for no limit.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_live_session_that_another_replica_took_for_lost_ends_and_frees_its_place() {
+    let world = World::with(Manner::Well, |config, _| config.max_sessions_per_user = 2).await;
+    let (mut client, ready) = world.session().await;
+    client.until("$ ").await;
+    let (mut other, _) = world.session().await;
+    // as the sweep of a replica that has not seen it for a minute
+    let closed = sqlx::query(
+        "UPDATE terminal.sessions SET close_time = clock_timestamp(), close_reason = 'process_lost' WHERE id = $1",
+    )
+    .bind(id_of(&ready))
+    .execute(&world.db.owner_pool().await)
+    .await
+    .expect("closed");
+    assert_eq!(closed.rows_affected(), 1);
+    assert_eq!(client.ended().await, (4503, "process_lost".to_owned()));
+    until("its shell to end", async || {
+        (world.guest.seen.shells.load(Ordering::SeqCst) == 1).then_some(())
+    })
+    .await;
+    let mut again = world.program().await;
+    again.resume(&ready, 0).await;
+    assert_eq!(again.ended().await, (4404, "session_gone".to_owned()));
+
+    // the other one goes on; as many run as are counted
+    other.input("alive\n").await;
+    other.until("<alive>").await;
+    let (_next, _) = world.session().await;
+    assert_eq!(world.ask(None, "one too many").await.0, 403);
 }

@@ -220,3 +220,30 @@ async fn a_demanded_recording_that_is_full_ends_the_session() {
     assert_eq!(client.ended().await, (4503, "recording_failed".to_owned()));
     assert!(client.received <= 100_000);
 }
+
+/// Before, it said of every session that it is not recorded.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_call_says_again_whether_the_session_is_recorded() {
+    for (policy, is_recorded) in [(Policy::BestEffort, true), (Policy::Off, false)] {
+        let world = recorded(policy).await;
+        let (_, first) = world.ask(None, "the-key").await;
+        assert_eq!(first["recorded"], is_recorded);
+        let again = async || {
+            let (status, again) = world.ask(None, "the-key").await;
+            assert_eq!(status, 200, "{again}");
+            assert_eq!(again["session_id"], first["session_id"]);
+            again["recorded"].clone()
+        };
+        assert_eq!(again().await, is_recorded);
+        // and when the ticket is long gone
+        let mut client = world.program().await;
+        let ticket = first["ticket"].as_str().expect("a ticket");
+        client.attach(ticket, &world.allocation_id()).await;
+        client.text("session_ready").await;
+        let swept = sqlx::query("DELETE FROM terminal.tickets")
+            .execute(&world.db.owner_pool().await)
+            .await;
+        assert_eq!(swept.expect("swept").rows_affected(), 1);
+        assert_eq!(again().await, is_recorded);
+    }
+}

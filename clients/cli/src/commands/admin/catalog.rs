@@ -1,5 +1,6 @@
 //! Regions, SKUs, prices, images.
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use gpuaas_proto::call::ImageAdminListAllImages;
 use gpuaas_proto::gpuaas::billing::v1::{
@@ -326,9 +327,12 @@ fn print_prices(session: &Session, listed: Answer<ListPriceVersionsResponse>, se
     print_table(["SKU", "PER GPU-HOUR", "FROM", "ID"], rows.collect());
 }
 
+/// Pause between two calls about an image that is being read, where the API asks for none.
+const VERIFICATION_PAUSE: Duration = Duration::from_secs(1);
+
 #[derive(Debug, clap::Subcommand)]
 pub enum Image {
-    /// Add an image. It becomes active once it is in the registry.
+    /// Add an image. It becomes active once it is in the registry; waits until its content is verified.
     Create(ImageFlags),
     /// List images of every status.
     List(SelectedOf<ListImagesRequest>),
@@ -410,6 +414,24 @@ fn checks_of(file: &Path) -> Result<Value, Failure> {
     Ok(Value::Array(list))
 }
 
+/// Repeats a change while the catalog reads the content of the image, which takes longer than a call. The catalog ends every
+/// reading, and with it this.
+async fn once_verified<T>(change: impl AsyncFn() -> Result<T, Failure>) -> Result<T, Failure> {
+    let mut is_first = true;
+    loop {
+        let wait = match change().await {
+            Err(Failure::Api(error)) if error.is_being_verified() => error.retry_after,
+            done => return done,
+        };
+        if std::mem::take(&mut is_first) {
+            note!(
+                "Verifying the content of the image in the registry. A large image takes minutes."
+            );
+        }
+        tokio::time::sleep(wait.unwrap_or(VERIFICATION_PAUSE)).await;
+    }
+}
+
 pub async fn image(session: &Session, command: Image) -> Result<(), Failure> {
     match command {
         Image::Create(flags) => {
@@ -428,7 +450,11 @@ pub async fn image(session: &Session, command: Image) -> Result<(), Failure> {
             if let Some(file) = &flags.readiness_checks {
                 body["readiness_checks"] = checks_of(file)?;
             }
-            let answer = session.api.apply_body(&request, body, &session.key).await?;
+            let answer = once_verified(async || {
+                let body = body.clone();
+                session.api.apply_body(&request, body, &session.key).await
+            })
+            .await?;
             let status = word(answer.message.status());
             let sentence = format!("Image {} is {status}.", flags.slug);
             done(session, &answer.json, &sentence);
@@ -458,7 +484,8 @@ pub async fn image(session: &Session, command: Image) -> Result<(), Failure> {
                 status: status.into(),
                 etag: read.etag,
             };
-            let answer = session.api.apply(&request, &session.key).await?;
+            let answer =
+                once_verified(async || session.api.apply(&request, &session.key).await).await?;
             done(session, &answer.json, &sentence);
         }
     }

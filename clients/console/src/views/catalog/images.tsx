@@ -59,7 +59,7 @@ function NewImage() {
     >
       <TextField label="Slug" mono value={slug} onChange={setSlug} problem={slugProblem(slug)} hint="For example ubuntu-24.04." />
       <TextField label="Display name" value={name} onChange={setName} />
-      <TextField label="Source" mono value={source} onChange={setSource} placeholder="oci://registry/namespace/name:tag" problem={source !== "" && !isSource ? "Begins with oci://" : undefined} hint="Verified against the registry." />
+      <TextField label="Source" mono value={source} onChange={setSource} placeholder="oci://registry/namespace/name:tag" problem={source !== "" && !isSource ? "Begins with oci://" : undefined} hint="Its content is verified in the registry. This takes minutes for a large image." />
       <fieldset className="checks">
         <legend>Compatible SKUs</legend>
         {skus.length === 0 && <p className="muted">No SKU yet.</p>}

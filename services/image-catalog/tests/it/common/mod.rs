@@ -11,7 +11,7 @@ use gpuaas_dev::registry::TestRegistry;
 use gpuaas_image_catalog::api::Api;
 use gpuaas_image_catalog::domain::image::{DriverStrategy as Strategy, Status};
 use gpuaas_image_catalog::domain::source::Source;
-use gpuaas_image_catalog::registry::{Pushed, Registry, Resolved};
+use gpuaas_image_catalog::registry::{Pushed, Registry, Resolved, Verifications};
 use gpuaas_image_catalog::store::images::NewImage;
 use gpuaas_proto::gpuaas::common::v1::DriverStrategy;
 use gpuaas_proto::gpuaas::images::v1::image_admin_service_server::ImageAdminService;
@@ -49,6 +49,8 @@ impl World {
             registry: client,
             allowed_registries: vec![registry.server().host()],
             verify_on_create: true,
+            // a busy machine takes its time
+            verifications: Verifications::new(Duration::from_mins(1)),
         };
         Self {
             _db: db,

@@ -156,3 +156,67 @@ async fn two_who_end_a_node_end_it_once() {
     let times = audited.iter().filter(|action| *action == "node.retire");
     assert_eq!(times.count(), 1);
 }
+
+/// Before, it was refused as stale then: ended in the ledger, and in service here.
+#[tokio::test]
+async fn a_node_whose_host_enrols_anew_while_it_is_retired_is_retired_all_the_same() {
+    let (ready, _) = Ready::start(|_| {}).await;
+    let (world, node_id) = (&ready.world, ready.host.node_id());
+    let second = Host::enrol(world, node_id).await;
+    second.send_heartbeat().await;
+    until("the ledger knows the second host", || async {
+        let known = world.ledger.node(node_id).await;
+        known.is_some_and(|known| known.instance_id.to_string() == second.enrolled.instance_id)
+    })
+    .await;
+    world.ledger.say(node_id, "draining").await;
+    let pool = world.db.owner_pool().await;
+    let enrolled = |instance: &str| {
+        let sql = format!(
+            "UPDATE inventory.nodes SET current_instance_id = '{instance}', revision = revision + 1 WHERE id = '{node_id}'"
+        );
+        sqlx::AssertSqlSafe(sql)
+    };
+    // as it was before the second one came
+    let first = enrolled(&ready.host.enrolled.instance_id);
+    sqlx::raw_sql(first).execute(&pool).await.expect("run");
+    let read = world.get_node(node_id).await;
+    let retire_as = async |etag: &str, key: &str| {
+        let request = api::RetireNodeRequest {
+            node_id: node_id.into(),
+            etag: etag.into(),
+            reason: "scrapped".into(),
+        };
+        world.nodes().retire_node(world.admin(key, request)).await
+    };
+    let stale = refused(retire_as("0", "r0").await);
+    assert_eq!(stale.reason(), ErrorReason::EtagStale);
+    let mut enrolment = pool.begin().await.expect("begin");
+    let anew = enrolled(&second.enrolled.instance_id);
+    let done = sqlx::raw_sql(anew).execute(&mut *enrolment).await;
+    done.expect("run");
+    let transaction: String = sqlx::query_scalar("SELECT pg_current_xact_id()::xid::text")
+        .fetch_one(&mut *enrolment)
+        .await
+        .expect("an id");
+    let (retired, ()) = tokio::join!(retire_as(&read.etag, "r1"), async {
+        until("the retirement waits for the enrolment", || async {
+            sqlx::query_scalar(
+                "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND transactionid::text = $1)",
+            )
+            .bind(&transaction)
+            .fetch_one(&pool)
+            .await
+            .expect("locks")
+        })
+        .await;
+        enrolment.commit().await.expect("enrolled");
+    });
+    let status = retired.expect("retired").into_inner().status;
+    let life = status.expect("a status").life.expect("a life");
+    assert_eq!(life.state(), NodeLifeState::Retired);
+    assert!(names(world, false).await.is_empty());
+    let audited = world.audited().await;
+    let times = audited.iter().filter(|action| *action == "node.retire");
+    assert_eq!(times.count(), 1);
+}

@@ -2,6 +2,7 @@
 mod ends;
 mod progress;
 mod requests;
+mod waits;
 
 use api::AgentRolloutNodeState as NodeState;
 use api::AgentRolloutState as State;

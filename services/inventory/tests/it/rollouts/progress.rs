@@ -181,31 +181,3 @@ async fn a_10_a_wave_whose_nodes_were_all_skipped_pauses_the_rollout() {
     assert_eq!((done.succeeded_nodes, done.failed_nodes), (1, 0));
 }
 
-#[tokio::test]
-async fn a_10_the_time_of_a_turn_runs_from_the_end_of_its_wait_for_operations() {
-    let fleet = Fleet::start(&["r1", "r2", "r2"]).await;
-    let rollout = fleet.create("k", 1).await;
-    let update = fleet.reported(0).await;
-    fleet.updated(0, &update).await;
-    let (busy, slow) = (fleet.reported(1).await, fleet.reported(2).await);
-    let says = async |at, update, state| fleet.heartbeat(at, OLD, Some((update, state, ""))).await;
-    says(1, &busy, AgentUpdateState::Waiting).await;
-    says(2, &slow, AgentUpdateState::Fetching).await;
-    let long_ago = "UPDATE inventory.agent_rollout_nodes SET start_time = start_time - interval '1 day' WHERE state = 'updating'";
-    fleet.set(long_ago).await;
-    fleet.node_becomes(&rollout.id, 2, NodeState::Failed).await;
-    // judged in the same step
-    assert_eq!(
-        fleet.node(&rollout.id, 1).await.state(),
-        NodeState::Updating
-    );
-    says(1, &busy, AgentUpdateState::Fetching).await;
-    let begun = fleet.node(&rollout.id, 1).await.start_time.expect("start");
-    let node = fleet.node(&rollout.id, 2).await;
-    assert!(
-        begun.seconds > node.end_time.expect("end").seconds - 60,
-        "a day ago"
-    );
-    fleet.updated(1, &busy).await;
-    fleet.becomes(&rollout.id, State::Completed).await;
-}

@@ -13,6 +13,7 @@ use sqlx::types::Json;
 use sqlx::{Acquire as _, PgConnection, PgPool};
 use uuid::Uuid;
 
+use super::passes::Pass;
 use crate::capacity::Ledger;
 use crate::catalog::Sku;
 use crate::error::{Error, Reason, Result};
@@ -29,17 +30,6 @@ use crate::{allocations, outbox, quota, suspensions, timeline, workflows};
 /// Step of the timeline while an allocation is queued.
 pub(super) const STEP: &str = "wait";
 
-/// The result of one pass over all queues.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Pass {
-    /// Allocations that have their claims now, in the order in which they were served.
-    pub served: Vec<Uuid>,
-    /// Allocations that failed: past their deadline, or impossible by now.
-    pub ended: Vec<Uuid>,
-    /// Something could not be evaluated because of contention: run again soon.
-    pub busy: bool,
-}
-
 /// The result for one batch.
 enum Served {
     Placed(Vec<Uuid>),
@@ -49,26 +39,9 @@ enum Served {
     Passed,
 }
 
-/// Serves the requests that can be placed and ends those that are over. Notify [`workflows::TOPIC`] and [`outbox::TOPIC`] when something
-/// was served or ended.
-///
-/// # Errors
-/// Those of the database when the queues cannot be read; what is wrong with one batch or one queue does not
-/// block the others.
-pub async fn serve_queue(ledger: &Ledger, ids: IdGen, policy: Policy) -> Result<Pass> {
-    let queues = queue::queues(&mut *ledger.acquire().await?).await?;
-    let mut pass = Pass::default();
-    for (region_code, slot_class) in queues {
-        let of = (region_code.as_str(), slot_class);
-        if let Err(error) = serve_one(ledger, ids, policy, of, &mut pass).await {
-            tracing::warn!(region_code, %slot_class, "serve a queue later: {error:?}");
-            pass.busy = true;
-        }
-    }
-    Ok(pass)
-}
-
-async fn serve_one(
+/// Serves one queue: what is over ends, and then what can be placed is served. What was served and ended is in `pass`, also when
+/// it fails or is cut.
+pub(super) async fn serve_one(
     ledger: &Ledger,
     ids: IdGen,
     policy: Policy,
@@ -77,16 +50,30 @@ async fn serve_one(
 ) -> Result<()> {
     let mut conn = ledger.acquire().await?;
     let mut walk = Walk::along(queue::load(&mut conn, region_code, slot_class).await?);
-    let mut specs = queue::specs(&mut conn, policy, walk.ahead()).await?;
     drop(conn);
+    // first, wherever they are: whatever those before them take, no request stays queued beyond its deadline
+    while let Some(entry) = walk.next_over() {
+        match end(ledger, &entry, &expired(&entry)).await {
+            Ok(Served::Ended(ended)) => {
+                pass.ended.extend(ended);
+                walk.left(&entry, false);
+                continue;
+            }
+            Ok(_) => {}
+            Err(error) => {
+                tracing::warn!(batch = %entry.batch.id, "leave a request queued: {error:?}");
+            }
+        }
+        pass.busy = true;
+        walk.stays(entry);
+    }
+    let mut specs = queue::specs(&mut *ledger.acquire().await?, policy, walk.ahead()).await?;
     // what did not fit does not fit for those behind either, who may use no more than the ones before
     let mut refused: HashMap<(String, QueuedSpec), ErrorReason> = HashMap::new();
     while let Some(entry) = walk.next() {
         let class = equivalence_class(&entry, &specs);
         let known = class.as_ref().and_then(|ask| refused.get(ask)).copied();
-        let served = if walk.is_over(&entry) {
-            end(ledger, &entry, &expired(&entry)).await
-        } else if entry.suspended {
+        let served = if entry.suspended {
             Ok(Served::Queued(ErrorReason::ProjectSuspended))
         } else if let Some(reason) = known {
             out_of_quota(ledger, policy, &entry)

@@ -1,6 +1,8 @@
 //! One pass and the next: what goes wrong with one queue, and several who serve at once.
+use std::time::Duration;
+
 use gpuaas_placement::catalog;
-use gpuaas_placement::reserve::Request;
+use gpuaas_placement::reserve::{Limits, Pass, Passes, Request};
 use uuid::Uuid;
 
 use super::{batch, free, pass, queue_position, serve_queue, wait, waiter};
@@ -53,6 +55,85 @@ async fn p8_a_queue_that_fails_keeps_no_other_queue_waiting() {
         .run("DROP TRIGGER fail ON backfill_reservations")
         .await;
     assert!(!pass(&world).await.busy);
+}
+
+/// Before, all queues had one time, every pass began with the first of them, and what a pass that was cut had served was not
+/// told.
+#[tokio::test]
+async fn p8_a_queue_that_takes_too_long_is_cut_and_what_is_over_ends_all_the_same() {
+    let (world, _) = World::with_lab_slots(1).await;
+    let region_code = another_region(&world).await;
+    world.reserved(1).await;
+    let first = waiter(&world, Uuid::now_v7()).await;
+    let late = waiter(&world, Uuid::now_v7()).await;
+    let there = || Request {
+        region_code: region_code.into(),
+        ..world.request(1)
+    };
+    let holder = world.reserve(&there()).await.expect("room");
+    let waits = wait(&world, &there()).await.expect("queued").allocation_id;
+    free(&world, holder.allocation_id).await;
+    let over =
+        format!("UPDATE allocations SET deadline_at = clock_timestamp() WHERE id = '{late}'");
+    world.run_past_guards(&over).await;
+    // there is something to note of the first, and its row is held for longer than its queue has
+    world
+        .run("UPDATE queued_allocations SET reason = 'QUOTA'")
+        .await;
+    let mut held = world.owner.begin().await.expect("begin");
+    sqlx::query("SELECT FROM queued_allocations WHERE allocation_id = $1 FOR UPDATE")
+        .bind(first)
+        .execute(&mut *held)
+        .await
+        .expect("held");
+    let limits = Limits {
+        queue: Duration::from_secs(5),
+        ..Limits::default()
+    };
+    let mut passes = Passes::default();
+    let cut = passes.serve(&world.scheduler, world.ids, POLICY, limits);
+    let cut = cut.await.expect("pass");
+    assert_eq!((cut.ended, cut.served), (vec![late], vec![waits]));
+    assert!(cut.busy, "the first queue is looked at again soon");
+    held.rollback().await.expect("rollback");
+    assert_eq!(
+        pass(&world).await,
+        Pass::default(),
+        "the first one waits on"
+    );
+    assert!(queue_position(&world, first).await.is_some());
+}
+
+#[tokio::test]
+async fn p8_a_pass_begins_behind_the_queue_where_the_last_one_ended() {
+    let (world, _) = World::with_lab_slots(1).await;
+    let region_code = another_region(&world).await;
+    let here = world.reserved(1).await;
+    let waits_here = waiter(&world, Uuid::now_v7()).await;
+    let there = || Request {
+        region_code: region_code.into(),
+        ..world.request(1)
+    };
+    let holder = world.reserve(&there()).await.expect("room");
+    let waits_there = wait(&world, &there()).await.expect("queued").allocation_id;
+    free(&world, holder.allocation_id).await;
+    // each pass is over after one queue
+    let limits = Limits {
+        pass: Duration::ZERO,
+        ..Limits::default()
+    };
+    let mut passes = Passes::default();
+    let first = passes.serve(&world.scheduler, world.ids, POLICY, limits);
+    let first = first.await.expect("pass");
+    assert!(first.served.is_empty() && first.busy, "{first:?}");
+    let second = passes.serve(&world.scheduler, world.ids, POLICY, limits);
+    let second = second.await.expect("pass");
+    assert_eq!(second.served, [waits_there]);
+    // and round again
+    free(&world, here).await;
+    let third = passes.serve(&world.scheduler, world.ids, POLICY, limits);
+    let third = third.await.expect("pass");
+    assert_eq!((third.served, third.busy), (vec![waits_here], false));
 }
 
 /// What is written down about a batch is locked in one order, so that two who serve do not wait for each other.
