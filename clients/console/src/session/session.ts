@@ -108,7 +108,7 @@ if (tabs) {
       adopting();
     }
     // another tab has renewed the session of both, or signed in again
-    if (data.kind === "session" && session?.source && isNewer(data.session, session)) change({ ...data.session, project: projectOf(data.session.projects, session.project) });
+    if (data.kind === "session" && session?.source && isNewer(data.session, session)) change({ ...data.session, project: projectAfter(session, data.session.projects) });
     if (data.kind === "signed_out" && session?.principal === data.principal) {
       ended = "signed_out";
       leave();
@@ -127,6 +127,14 @@ function isNewer(other: Session, own: Session): boolean {
 export function projectOf(projects: Project[], before = ""): string {
   if (projects.some(({ id }) => id === before)) return before;
   return projects.length > 1 ? (projects[0]?.id ?? "") : "";
+}
+
+/**
+ * The project to look at once one has these: the one before, which may have been the only one and was not named therefore. Who gets
+ * into another project is not led into it.
+ */
+export function projectAfter({ project, projects }: Pick<Session, "project" | "projects">, now: Project[]): string {
+  return projectOf(now, project || (now.length > 1 ? projects[0]?.id : ""));
 }
 
 /** Waits until every tab had the time to tell of a newer session. */
@@ -196,10 +204,8 @@ export function chooseProject(project: string): void {
 /** What the server says now of who is signed in: roles change while a session lasts. */
 export function learnCaller(caller: Pick<Session, "platformRole" | "projects" | "organisations">, token: string): void {
   if (session?.token !== token) return;
-  const next = { ...session, ...caller };
   // a project that was left is looked at no more
-  if (next.project && !next.projects.some(({ id }) => id === next.project)) next.project = next.projects[0]?.id ?? "";
-  if (!next.project && next.projects.length > 1) next.project = next.projects[0]?.id ?? "";
+  const next = { ...session, ...caller, project: projectAfter(session, caller.projects) };
   if (JSON.stringify(next) !== JSON.stringify(session)) change(next);
 }
 

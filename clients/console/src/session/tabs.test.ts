@@ -1,7 +1,7 @@
 import { afterAll, beforeEach, expect, it, vi } from "vitest";
 import { signInAs } from "./fixture";
 import { completeSignIn } from "./lifecycle";
-import { type Session, currentSession } from "./session";
+import { type Session, currentSession, learnCaller } from "./session";
 
 const provider = vi.hoisted(() => ({ complete: vi.fn() }));
 vi.mock("./oidc", () => provider);
@@ -51,6 +51,19 @@ it("a tab that takes the session of another one keeps its project, while that is
   signInAs("admin", { source, projects, project: "q", signedIn: 1 });
   expect((await told({ token: "d", project: "r", signedIn: 2 }))?.project).toBe("q");
   expect((await told({ token: "e", project: "r", signedIn: 3, projects: projects.slice(0, 1) }))?.project).toBe("");
+});
+
+it("who gets into a second project stays in the first one", async () => {
+  const [first, second] = [{ id: "z", slug: "z" }, { id: "a", slug: "a" }];
+  signInAs("unspecified", { source, projects: [first], project: "", signedIn: 1 });
+  expect((await told({ token: "d", project: "a", signedIn: 2, projects: [second, first] }))?.project).toBe("z");
+  signInAs("unspecified", { token: "t", projects: [first], project: "" });
+  learnCaller({ projects: [first] }, "t");
+  expect(currentSession()?.project).toBe("");
+  learnCaller({ projects: [second, first] }, "t");
+  expect(currentSession()?.project).toBe("z");
+  learnCaller({ projects: [second] }, "t");
+  expect(currentSession()?.project).toBe("");
 });
 
 it("a repeated sign-in is shared with the other tabs", async () => {
