@@ -67,6 +67,8 @@ export type EndReason = "signed_out" | "expired" | "refused";
 const STORAGE_KEY = "gpuaas.session";
 /** Set in a tab where somebody signed out, which then takes no session from another tab. */
 const LEFT_KEY = "gpuaas.signed-out";
+/** Which project was looked at in this tab, and by whom, when a session ended by itself. */
+const PROJECT_KEY = "gpuaas.project";
 /** How long a new tab waits for another one to answer, in milliseconds. */
 const ADOPT_MS = 250;
 const listeners = new Set<() => void>();
@@ -137,6 +139,24 @@ export function projectAfter({ project, projects }: Pick<Session, "project" | "p
   return projectOf(now, project || (now.length > 1 ? projects[0]?.id : ""));
 }
 
+function keepProject({ principal, projects, project }: Session): void {
+  try {
+    sessionStorage.setItem(PROJECT_KEY, JSON.stringify({ principal, project: project || (projects[0]?.id ?? "") }));
+  } catch {
+    // without storage the next session begins with the first project
+  }
+}
+
+/** The project to begin with: the one that this person looked at when the last session of this tab expired, else the first. */
+export function firstProject(principal: string, projects: Project[]): string {
+  try {
+    const kept = JSON.parse(sessionStorage.getItem(PROJECT_KEY) ?? "{}") as { principal?: string; project?: string };
+    return projectOf(projects, kept.principal === principal ? kept.project : "");
+  } catch {
+    return projectOf(projects);
+  }
+}
+
 /** Waits until every tab had the time to tell of a newer session. */
 export function newestSession(): Promise<void> {
   if (!tabs) return Promise.resolve();
@@ -174,6 +194,7 @@ function hasLeft(): boolean {
 function leave(): void {
   try {
     sessionStorage.setItem(LEFT_KEY, "yes");
+    sessionStorage.removeItem(PROJECT_KEY);
   } catch {
     // without storage a reload may take the session of another tab
   }
@@ -212,7 +233,11 @@ export function learnCaller(caller: Pick<Session, "platformRole" | "projects" | 
 export function endSession(reason: EndReason): void {
   if (!session) return;
   ended = reason;
-  if (reason !== "signed_out") return change(undefined);
+  if (reason !== "signed_out") {
+    // its address stays too, and what is done there is done in this project
+    keepProject(session);
+    return change(undefined);
+  }
   tabs?.postMessage({ kind: "signed_out", principal: session.principal } satisfies TabMessage);
   leave();
 }

@@ -1,7 +1,7 @@
 import { afterAll, beforeEach, expect, it, vi } from "vitest";
 import { signInAs } from "./fixture";
 import { completeSignIn } from "./lifecycle";
-import { type Session, currentSession, learnCaller } from "./session";
+import { type Session, currentSession, endSession, firstProject, learnCaller } from "./session";
 
 const provider = vi.hoisted(() => ({ complete: vi.fn() }));
 vi.mock("./oidc", () => provider);
@@ -74,4 +74,18 @@ it("a repeated sign-in is shared with the other tabs", async () => {
   await completeSignIn();
   expect(await next).toMatchObject({ token: "d.e.f", principal: "user:a" });
   expect((await next).signedIn).toBeGreaterThan(1);
+});
+
+it("who signs in again after the end of a session is in the project that it was in", () => {
+  const kept = new Map<string, string>();
+  vi.stubGlobal("sessionStorage", { getItem: (key: string) => kept.get(key) ?? null, setItem: (key: string, value: string) => kept.set(key, value), removeItem: (key: string) => kept.delete(key) });
+  const projects = [{ id: "p", slug: "p" }, { id: "q", slug: "q" }];
+  signInAs("unspecified", { projects, project: "q" });
+  endSession("expired");
+  expect([firstProject("user:a", projects), firstProject("user:b", projects), firstProject("user:a", projects.slice(0, 1))]).toEqual(["q", "p", ""]);
+  signInAs("unspecified", { projects, project: "q" });
+  endSession("signed_out");
+  expect(firstProject("user:a", projects)).toBe("p");
+  kept.set("gpuaas.project", "{");
+  expect(firstProject("user:a", projects)).toBe("p");
 });
