@@ -94,9 +94,10 @@ export function useQuotas(wanted = true) {
   });
 }
 
-/** All usage intervals of the project, or of one allocation, with the totals that the server added up. */
-export function useUsage(allocation_id = "") {
-  const project_id = useProject();
+/** All usage intervals of the project, or of one allocation of `project`, with the totals that the server added up. */
+export function useUsage(allocation_id = "", project?: string) {
+  const own = useProject();
+  const project_id = project ?? own;
   return useQuery({
     queryKey: ["usage", project_id, allocation_id],
     queryFn: async () => {
