@@ -111,7 +111,7 @@ export function useUsage(allocation_id = "", project?: string) {
 export function useSkus() {
   return useQuery({
     queryKey: ["skus"],
-    queryFn: () => unwrap(client.GET("/api/v1/skus", { params: { query: { page_size: PAGE } } })).then((page) => page.skus ?? []),
+    queryFn: () => everyPage((page_token) => unwrap(client.GET("/api/v1/skus", { params: { query: { page_size: WHOLE, page_token } } })).then(({ skus: items = [], next_page_token: next }) => ({ items, next }))),
     staleTime: 30_000,
   });
 }
@@ -119,8 +119,7 @@ export function useSkus() {
 export function useRegions() {
   return useQuery({
     queryKey: ["regions"],
-    queryFn: () =>
-      unwrap(client.GET("/api/v1/regions", { params: { query: { page_size: PAGE } } })).then((page) => page.regions ?? []),
+    queryFn: () => everyPage((page_token) => unwrap(client.GET("/api/v1/regions", { params: { query: { page_size: WHOLE, page_token } } })).then(({ regions: items = [], next_page_token: next }) => ({ items, next }))),
     refetchInterval: 30_000,
   });
 }
@@ -128,7 +127,7 @@ export function useRegions() {
 export function useImages() {
   return useQuery({
     queryKey: ["images"],
-    queryFn: () => unwrap(client.GET("/api/v1/images", { params: { query: { page_size: PAGE } } })).then((page) => page.images ?? []),
+    queryFn: () => everyPage((page_token) => unwrap(client.GET("/api/v1/images", { params: { query: { page_size: WHOLE, page_token } } })).then(({ images: items = [], next_page_token: next }) => ({ items, next }))),
     staleTime: 30_000,
   });
 }
