@@ -1,4 +1,5 @@
 /** Queries of the views, where no watch delivers the data. */
+import type { components } from "@gpuaas/sdk";
 import { queryOptions, useInfiniteQuery, useQueries, useQuery } from "@tanstack/react-query";
 import { may } from "../session/rights";
 import { useProjectMay } from "../session/roles";
@@ -19,6 +20,16 @@ function useProject(): string {
   return useSession()?.project ?? "";
 }
 
+type AnyProject = components["schemas"]["identity.Project"];
+const namedOf = new WeakMap<AnyProject[], Project[]>();
+
+/** The same list for all who ask: each row of a table does, and there may be thousands of projects. */
+function named(all: AnyProject[]): Project[] {
+  const projects = namedOf.get(all) ?? all.map(({ id = "", slug = "", display_name = "", organisation = "", state }) => ({ id, slug, display_name, organisation, isClosed: state === "closed" }));
+  namedOf.set(all, projects);
+  return projects;
+}
+
 /** The projects that the user can name: all of them with a role on the platform, otherwise those of the user. */
 export function useProjects(): Project[] {
   const session = useSession();
@@ -30,9 +41,7 @@ export function useProjects(): Project[] {
     retry: false,
   });
   const own = session?.projects ?? [];
-  return may(session?.platformRole, "read") && all.data
-    ? all.data.map(({ id = "", slug = "", display_name = "", organisation = "", state }) => ({ id, slug, display_name, organisation, isClosed: state === "closed" }))
-    : own;
+  return may(session?.platformRole, "read") && all.data ? named(all.data) : own;
 }
 
 /** Those that have ended too, page by page; what is going on comes from the watch. */
