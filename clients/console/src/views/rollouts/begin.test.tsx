@@ -18,23 +18,23 @@ interface FieldProps {
 }
 
 /** Types into the field with this label. */
-function type(node: ReactNode, label: string, value: string): void {
-  if (Array.isArray(node)) return (node as ReactNode[]).forEach((one) => type(one, label, value));
+function enter(node: ReactNode, label: string, value: string): void {
+  if (Array.isArray(node)) return (node as ReactNode[]).forEach((one) => enter(one, label, value));
   if (!isValidElement<FieldProps>(node)) return;
   if (node.props.label === label) node.props.onChange?.(value);
-  type(node.props.children, label, value);
+  enter(node.props.children, label, value);
 }
 
 it("a rollout that is sent again has its key, whatever its version is called, and another one has another", async () => {
   const dialog = () => kept.drawn(Begin);
   const start = () => partOf<{ run: () => Promise<unknown> }>(dialog(), "run")?.run();
-  type(dialog(), "Version", "2026.7.1-rc.1+build.20260730");
-  type(dialog(), "Digest of the package", `sha256:${"a".repeat(64)}`);
-  type(dialog(), "Size of the package in bytes", "1000");
+  enter(dialog(), "Version", "2026.7.1-rc.1+build.20260730");
+  enter(dialog(), "Digest of the package", `sha256:${"a".repeat(64)}`);
+  enter(dialog(), "Size of the package in bytes", "1000");
   api.create.mockRejectedValueOnce(new Error("no answer"));
   await expect(start()).rejects.toThrow("no answer");
   await start();
-  type(dialog(), "Reason", "new checks");
+  enter(dialog(), "Reason", "new checks");
   await start();
   const [first, again, other] = api.create.mock.calls.map(([{ key }]) => key);
   expect(first).toMatch(/^[!-~]{1,128}$/);
