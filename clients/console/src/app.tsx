@@ -5,6 +5,7 @@ import { Link, Redirect, Route, Switch, useLocation } from "wouter";
 import { keepInvitation } from "./session/invitation";
 import { keepGood, learnRoles, wake } from "./session/lifecycle";
 import { may } from "./session/rights";
+import { projectOf } from "./session/roles";
 import { useSession } from "./session/session";
 import { onWake } from "./session/sleep";
 import { SignIn } from "./session/sign-in";
@@ -143,7 +144,8 @@ function Views() {
 
 export function App() {
   const session = useSession();
-  const who = session ? `${session.principal} ${session.project}` : "";
+  // that the only project is one of several now changes nothing of what is looked at
+  const who = session ? `${session.principal} ${projectOf(session)?.id ?? ""}` : "";
   // nothing that one identity has seen is shown to the next
   const queries = useMemo(newQueries, [who]);
   useEffect(() => (session ? keepGood(session) : undefined), [session]);

@@ -108,13 +108,17 @@ export class TerminalConnection {
   #tries = 0;
   #over = false;
   #pings = 0;
+  /** The size that the platform knows. */
+  #told: TerminalSize;
   readonly #timers = new Map<string, ReturnType<typeof setTimeout>>();
 
   constructor(
     private readonly means: TerminalMeans,
     private readonly handlers: TerminalHandlers,
     private size: TerminalSize,
-  ) {}
+  ) {
+    this.#told = size;
+  }
 
   /** Begins a session; rejects when the ticket is refused. */
   async start(): Promise<void> {
@@ -156,7 +160,12 @@ export class TerminalConnection {
   resize({ cols, rows }: TerminalSize): void {
     if (cols === this.size.cols && rows === this.size.rows) return;
     this.size = { cols, rows };
-    if (this.#ready && this.#socket) this.#say({ type: "resize", cols, rows });
+    if (this.#ready) this.#tellSize();
+  }
+
+  /** Nothing before a connection is open, which begins with the size, nor before its session is ready. */
+  #tellSize(): void {
+    if (this.#told !== this.size && this.#send(JSON.stringify({ type: "resize", ...this.size }))) this.#told = this.size;
   }
 
   /** Ends the session for good. */
@@ -177,7 +186,10 @@ export class TerminalConnection {
     socket.binaryType = "arraybuffer";
     this.#socket = socket;
     this.#closed = undefined;
-    socket.onopen = () => socket.send(JSON.stringify({ ...first, ...this.size }));
+    socket.onopen = () => {
+      socket.send(JSON.stringify({ ...first, ...this.size }));
+      this.#told = this.size;
+    };
     socket.onmessage = ({ data }: { data: unknown }) => {
       // what is out of step is dropped: what is missing is asked for anew
       if (socket === this.#socket && !this.#hear(data)) this.#drop();
@@ -248,6 +260,8 @@ export class TerminalConnection {
     this.#lostAt = 0;
     this.#acknowledged = this.#shown;
     this.#flush();
+    // the window may have changed since the first message
+    this.#tellSize();
     this.handlers.phase("ready", ready, undefined);
     this.#ping();
     return true;

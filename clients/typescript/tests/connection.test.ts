@@ -244,4 +244,14 @@ describe("the terminal's connection", () => {
     expect(last().messages().slice(1)).toEqual([{ type: "resize", cols: 120, rows: 40 }, { type: "close" }]);
     expect(seen.phases.at(-1)).toBe("ended");
   });
+
+  it("says the size that the window got before the session was ready", async () => {
+    const { connection, last } = begin();
+    await connection.start();
+    last().onopen?.({} as never);
+    connection.resize({ cols: 40, rows: 12 });
+    expect(last().messages()).toHaveLength(1);
+    last().says(READY);
+    expect(last().messages().slice(1)).toEqual([{ type: "resize", cols: 40, rows: 12 }]);
+  });
 });

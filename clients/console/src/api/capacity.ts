@@ -28,6 +28,17 @@ export function useReservations(side: Side, include_ended: boolean, filter = "")
   });
 }
 
+/** All that have not ended, to add up what they reserve. */
+export function useRunningReservations(side: Side) {
+  const own = useSession()?.project ?? "";
+  const project_id = side === "project" ? own : "";
+  return useQuery({
+    queryKey: ["reservations", side, project_id, "running"],
+    queryFn: () => everyPage((page_token) => unwrap(client.GET(PATHS[side], { params: { query: { project_id, include_ended: false, page_size: WHOLE, page_token } } })).then(({ reservations: items = [], next_page_token: next }) => ({ items, next }))),
+    refetchInterval: SLOW_MS,
+  });
+}
+
 const readReservation = (side: Side, reservation_id: string) => unwrap(client.GET(`${PATHS[side]}/{reservation_id}`, { params: { path: { reservation_id } } }));
 
 /** One, with the launches that fit on its unused GPUs. */

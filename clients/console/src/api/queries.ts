@@ -1,4 +1,5 @@
 /** Queries of the views, where no watch delivers the data. */
+import type { components } from "@gpuaas/sdk";
 import { queryOptions, useInfiniteQuery, useQueries, useQuery } from "@tanstack/react-query";
 import { may } from "../session/rights";
 import { useProjectMay } from "../session/roles";
@@ -20,6 +21,16 @@ function useProject(): string {
   return useSession()?.project ?? "";
 }
 
+type AnyProject = components["schemas"]["identity.Project"];
+const namedOf = new WeakMap<AnyProject[], Project[]>();
+
+/** The same list for all who ask: each row of a table does, and there may be thousands of projects. */
+function named(all: AnyProject[]): Project[] {
+  const projects = namedOf.get(all) ?? all.map(({ id = "", slug = "", display_name = "", organisation = "", state }) => ({ id, slug, display_name, organisation, isClosed: state === "closed" }));
+  namedOf.set(all, projects);
+  return projects;
+}
+
 /** The projects that the user can name: all of them with a role on the platform, otherwise those of the user. */
 export function useProjects(): Project[] {
   const session = useSession();
@@ -31,9 +42,7 @@ export function useProjects(): Project[] {
     retry: false,
   });
   const own = session?.projects ?? [];
-  return may(session?.platformRole, "read") && all.data
-    ? all.data.map(({ id = "", slug = "", display_name = "", organisation = "", state }) => ({ id, slug, display_name, organisation, isClosed: state === "closed" }))
-    : own;
+  return may(session?.platformRole, "read") && all.data ? named(all.data) : own;
 }
 
 /** Those that have ended too, page by page; what is going on comes from the watch. */
@@ -95,9 +104,10 @@ export function useQuotas(wanted = true) {
   });
 }
 
-/** The usage intervals of the project, or of one allocation, that reach beyond a moment, with the totals that the server added up. */
-export function useUsage({ allocation_id = "", from }: { allocation_id?: string; from?: number } = {}) {
-  const project_id = useProject();
+/** The usage intervals of the project, or of one allocation of `project`, that reach beyond a moment, with the totals that the server added up. */
+export function useUsage({ allocation_id = "", project, from }: { allocation_id?: string; project?: string; from?: number } = {}) {
+  const own = useProject();
+  const project_id = project ?? own;
   const filter = from === undefined ? "" : endedSince(from);
   return useQuery({
     queryKey: ["usage", project_id, "of", allocation_id, filter],
@@ -112,7 +122,7 @@ export function useUsage({ allocation_id = "", from }: { allocation_id?: string;
 export function useSkus() {
   return useQuery({
     queryKey: ["skus"],
-    queryFn: () => unwrap(client.GET("/api/v1/skus", { params: { query: { page_size: PAGE } } })).then((page) => page.skus ?? []),
+    queryFn: () => everyPage((page_token) => unwrap(client.GET("/api/v1/skus", { params: { query: { page_size: WHOLE, page_token } } })).then(({ skus: items = [], next_page_token: next }) => ({ items, next }))),
     staleTime: 30_000,
   });
 }
@@ -120,8 +130,7 @@ export function useSkus() {
 export function useRegions() {
   return useQuery({
     queryKey: ["regions"],
-    queryFn: () =>
-      unwrap(client.GET("/api/v1/regions", { params: { query: { page_size: PAGE } } })).then((page) => page.regions ?? []),
+    queryFn: () => everyPage((page_token) => unwrap(client.GET("/api/v1/regions", { params: { query: { page_size: WHOLE, page_token } } })).then(({ regions: items = [], next_page_token: next }) => ({ items, next }))),
     refetchInterval: 30_000,
   });
 }
@@ -129,7 +138,7 @@ export function useRegions() {
 export function useImages() {
   return useQuery({
     queryKey: ["images"],
-    queryFn: () => unwrap(client.GET("/api/v1/images", { params: { query: { page_size: PAGE } } })).then((page) => page.images ?? []),
+    queryFn: () => everyPage((page_token) => unwrap(client.GET("/api/v1/images", { params: { query: { page_size: WHOLE, page_token } } })).then(({ images: items = [], next_page_token: next }) => ({ items, next }))),
     staleTime: 30_000,
   });
 }

@@ -10,3 +10,9 @@ it("a project is called by its slug, and by its organisation too where another h
   ]);
   expect([...names]).toEqual([["1", "acme/dev"], ["2", "globex/dev"], ["3", "ml"], ["4", "dev"]]);
 });
+
+it("the names of one list are counted once", () => {
+  const projects = [{ id: "1", slug: "dev" }];
+  expect(projectNames(projects)).toBe(projectNames(projects));
+  expect(projectNames([...projects, { id: "2", slug: "dev", organisation: "acme" }])).not.toBe(projectNames(projects));
+});

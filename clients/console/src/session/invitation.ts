@@ -4,10 +4,20 @@ const PATH = "/join";
 
 /** Takes the token out of the address at once, so that it stays in no history; called before anything else. */
 export function keepInvitation(): void {
-  const token = decodeURIComponent(location.hash.slice(1));
-  if (location.pathname !== PATH || !token) return;
+  if (location.pathname !== PATH) return;
+  const token = decoded(location.hash.slice(1));
+  if (!token) return;
   sessionStorage.setItem(KEY, token);
   history.replaceState(null, "", PATH);
+}
+
+/** A fragment that nobody has encoded stays as it is: the page has to come up whatever stands there. */
+function decoded(fragment: string): string {
+  try {
+    return decodeURIComponent(fragment);
+  } catch {
+    return fragment;
+  }
 }
 
 /** The token of the link that was opened last in this tab; empty without one. */

@@ -5,7 +5,7 @@ import { SignInFailure, noteRepeated } from "./failure";
 import { type UsableIssuer, listIssuers, stepUpOf } from "./issuers";
 import type { Tokens } from "./oidc";
 import { ownPath, pendingPath } from "./pending";
-import { type Session, beginSession, currentSession, endSession, learnCaller, newestSession, projectOf, readToken, shareSession } from "./session";
+import { type Session, beginSession, currentSession, endSession, firstProject, learnCaller, newestSession, projectAfter, readToken, shareSession } from "./session";
 
 /** A provider that does not say how long a token lives. */
 const UNKNOWN_LIFE_MS = 5 * 60_000;
@@ -48,7 +48,7 @@ export async function completeSignIn(): Promise<void> {
     const { principal, platformRole, projects, organisations } = await whoIs(given.token);
     const { source } = before ?? {};
     if (source && before?.principal !== principal) throw new SignInFailure(`You signed in as ${principal}. You are still ${before?.principal} here: to change that, sign out first.`);
-    const project = projectOf(projects, before?.principal === principal ? before.project : "");
+    const project = before?.principal === principal ? projectAfter(before, projects) : firstProject(principal, projects);
     const next: Session = { token: given.token, principal, platformRole, projects, organisations, project, ...timesOf(given), signedIn: Date.now(), source: given.source };
     // other tabs would stay refused what this sign-in allows
     if (source?.issuer === given.source.issuer) shareSession(next);

@@ -67,6 +67,8 @@ export type EndReason = "signed_out" | "expired" | "refused";
 const STORAGE_KEY = "gpuaas.session";
 /** Set in a tab where somebody signed out, which then takes no session from another tab. */
 const LEFT_KEY = "gpuaas.signed-out";
+/** Which project was looked at in this tab, and by whom, when a session ended by itself. */
+const PROJECT_KEY = "gpuaas.project";
 /** How long a new tab waits for another one to answer, in milliseconds. */
 const ADOPT_MS = 250;
 const listeners = new Set<() => void>();
@@ -108,7 +110,7 @@ if (tabs) {
       adopting();
     }
     // another tab has renewed the session of both, or signed in again
-    if (data.kind === "session" && session?.source && isNewer(data.session, session)) change({ ...data.session, project: projectOf(data.session.projects, session.project) });
+    if (data.kind === "session" && session?.source && isNewer(data.session, session)) change({ ...data.session, project: projectAfter(session, data.session.projects) });
     if (data.kind === "signed_out" && session?.principal === data.principal) {
       ended = "signed_out";
       leave();
@@ -127,6 +129,32 @@ function isNewer(other: Session, own: Session): boolean {
 export function projectOf(projects: Project[], before = ""): string {
   if (projects.some(({ id }) => id === before)) return before;
   return projects.length > 1 ? (projects[0]?.id ?? "") : "";
+}
+
+/**
+ * The project to look at once one has these: the one before, which may have been the only one and was not named therefore. Who gets
+ * into another project is not led into it.
+ */
+export function projectAfter({ project, projects }: Pick<Session, "project" | "projects">, now: Project[]): string {
+  return projectOf(now, project || (now.length > 1 ? projects[0]?.id : ""));
+}
+
+function keepProject({ principal, projects, project }: Session): void {
+  try {
+    sessionStorage.setItem(PROJECT_KEY, JSON.stringify({ principal, project: project || (projects[0]?.id ?? "") }));
+  } catch {
+    // without storage the next session begins with the first project
+  }
+}
+
+/** The project to begin with: the one that this person looked at when the last session of this tab expired, else the first. */
+export function firstProject(principal: string, projects: Project[]): string {
+  try {
+    const kept = JSON.parse(sessionStorage.getItem(PROJECT_KEY) ?? "{}") as { principal?: string; project?: string };
+    return projectOf(projects, kept.principal === principal ? kept.project : "");
+  } catch {
+    return projectOf(projects);
+  }
 }
 
 /** Waits until every tab had the time to tell of a newer session. */
@@ -166,6 +194,7 @@ function hasLeft(): boolean {
 function leave(): void {
   try {
     sessionStorage.setItem(LEFT_KEY, "yes");
+    sessionStorage.removeItem(PROJECT_KEY);
   } catch {
     // without storage a reload may take the session of another tab
   }
@@ -196,17 +225,19 @@ export function chooseProject(project: string): void {
 /** What the server says now of who is signed in: roles change while a session lasts. */
 export function learnCaller(caller: Pick<Session, "platformRole" | "projects" | "organisations">, token: string): void {
   if (session?.token !== token) return;
-  const next = { ...session, ...caller };
   // a project that was left is looked at no more
-  if (next.project && !next.projects.some(({ id }) => id === next.project)) next.project = next.projects[0]?.id ?? "";
-  if (!next.project && next.projects.length > 1) next.project = next.projects[0]?.id ?? "";
+  const next = { ...session, ...caller, project: projectAfter(session, caller.projects) };
   if (JSON.stringify(next) !== JSON.stringify(session)) change(next);
 }
 
 export function endSession(reason: EndReason): void {
   if (!session) return;
   ended = reason;
-  if (reason !== "signed_out") return change(undefined);
+  if (reason !== "signed_out") {
+    // its address stays too, and what is done there is done in this project
+    keepProject(session);
+    return change(undefined);
+  }
   tabs?.postMessage({ kind: "signed_out", principal: session.principal } satisfies TabMessage);
   leave();
 }

@@ -10,7 +10,7 @@ import { whoIs } from "./caller";
 import { lastFailure, sentenceOf } from "./failure";
 import { type UsableIssuer, listIssuers } from "./issuers";
 import { signIn } from "./lifecycle";
-import { type EndReason, beginSession, endedBecause, readToken } from "./session";
+import { type EndReason, beginSession, endedBecause, firstProject, readToken } from "./session";
 import { takeLink } from "./stack";
 
 /** The identity providers, each with its way to sign in. */
@@ -80,9 +80,9 @@ function TokenForm() {
     if (read.expires <= Date.now()) return setProblem("This token has expired.");
     setBusy(true);
     try {
-      const { principal, platformRole, projects, organisations } = await whoIs(text);
-      const project = projects.length > 1 ? (projects[0]?.id ?? "") : "";
-      beginSession({ token: text, principal: principal || read.subject, platformRole, projects, organisations, project, expires: read.expires, renewAt: read.expires });
+      const { principal: named, platformRole, projects, organisations } = await whoIs(text);
+      const principal = named || read.subject;
+      beginSession({ token: text, principal, platformRole, projects, organisations, project: firstProject(principal, projects), expires: read.expires, renewAt: read.expires });
     } catch (failure) {
       if (failure instanceof Problem && failure.status === 401) setProblem("The server refused this token. Get a new one and paste it in full.");
       else setError(failure);

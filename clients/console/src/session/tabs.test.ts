@@ -1,7 +1,7 @@
 import { afterAll, beforeEach, expect, it, vi } from "vitest";
 import { signInAs } from "./fixture";
 import { completeSignIn } from "./lifecycle";
-import { type Session, currentSession } from "./session";
+import { type Session, currentSession, endSession, firstProject, learnCaller } from "./session";
 
 const provider = vi.hoisted(() => ({ complete: vi.fn() }));
 vi.mock("./oidc", () => provider);
@@ -53,6 +53,19 @@ it("a tab that takes the session of another one keeps its project, while that is
   expect((await told({ token: "e", project: "r", signedIn: 3, projects: projects.slice(0, 1) }))?.project).toBe("");
 });
 
+it("who gets into a second project stays in the first one", async () => {
+  const [first, second] = [{ id: "z", slug: "z" }, { id: "a", slug: "a" }];
+  signInAs("unspecified", { source, projects: [first], project: "", signedIn: 1 });
+  expect((await told({ token: "d", project: "a", signedIn: 2, projects: [second, first] }))?.project).toBe("z");
+  signInAs("unspecified", { token: "t", projects: [first], project: "" });
+  learnCaller({ projects: [first] }, "t");
+  expect(currentSession()?.project).toBe("");
+  learnCaller({ projects: [second, first] }, "t");
+  expect(currentSession()?.project).toBe("z");
+  learnCaller({ projects: [second] }, "t");
+  expect(currentSession()?.project).toBe("");
+});
+
 it("a repeated sign-in is shared with the other tabs", async () => {
   signInAs("admin", { source, signedIn: 1 });
   provider.complete.mockResolvedValue({ token: "d.e.f", expires: Date.now() + HOUR_MS, source });
@@ -61,4 +74,18 @@ it("a repeated sign-in is shared with the other tabs", async () => {
   await completeSignIn();
   expect(await next).toMatchObject({ token: "d.e.f", principal: "user:a" });
   expect((await next).signedIn).toBeGreaterThan(1);
+});
+
+it("who signs in again after the end of a session is in the project that it was in", () => {
+  const kept = new Map<string, string>();
+  vi.stubGlobal("sessionStorage", { getItem: (key: string) => kept.get(key) ?? null, setItem: (key: string, value: string) => kept.set(key, value), removeItem: (key: string) => kept.delete(key) });
+  const projects = [{ id: "p", slug: "p" }, { id: "q", slug: "q" }];
+  signInAs("unspecified", { projects, project: "q" });
+  endSession("expired");
+  expect([firstProject("user:a", projects), firstProject("user:b", projects), firstProject("user:a", projects.slice(0, 1))]).toEqual(["q", "p", ""]);
+  signInAs("unspecified", { projects, project: "q" });
+  endSession("signed_out");
+  expect(firstProject("user:a", projects)).toBe("p");
+  kept.set("gpuaas.project", "{");
+  expect(firstProject("user:a", projects)).toBe("p");
 });

@@ -80,6 +80,11 @@ export function MoneyText({ amount, places = placesOf(amount) }: { amount: Amoun
 
 const COPIED_MS = 1600;
 
+/** Fails, too, where a browser gives a page no clipboard, as one that came by plain HTTP. */
+export async function toClipboard(text: string): Promise<void> {
+  await navigator.clipboard.writeText(text);
+}
+
 export function CopyButton({ text, label }: { text: string; label: string }) {
   const [state, setState] = useState<"idle" | "copied" | "failed">("idle");
   useEffect(() => {
@@ -88,7 +93,7 @@ export function CopyButton({ text, label }: { text: string; label: string }) {
     return () => clearTimeout(timer);
   }, [state]);
   const copy = () =>
-    navigator.clipboard.writeText(text).then(
+    toClipboard(text).then(
       () => setState("copied"),
       () => setState("failed"),
     );

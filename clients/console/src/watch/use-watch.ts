@@ -88,11 +88,12 @@ export function useWatch<P extends WatchPath, S>(source: Source<P, S>, wanted = 
     };
     look();
     document.addEventListener("visibilitychange", look);
-    window.addEventListener("online", wake);
+    // of a tab that nobody sees, too, the network comes back: it rests on
+    window.addEventListener("online", look);
     return () => {
       clearTimeout(hiding);
       document.removeEventListener("visibilitychange", look);
-      window.removeEventListener("online", wake);
+      window.removeEventListener("online", look);
       watch.close();
     };
   }, [queries, ...key, empty, fold, attempt, wanted]);

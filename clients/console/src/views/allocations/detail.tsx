@@ -158,8 +158,9 @@ function Connect({ allocation, openTerminal, noTerminal }: { allocation: Allocat
   );
 }
 
-function Cost({ id, open }: { id: string; open: boolean }) {
-  const usage = useUsage({ allocation_id: id });
+/** Of an allocation that may be of another project than the one that is looked at, as one that is opened from the usage of all projects. */
+export function Cost({ id, project, open }: { id: string; project: string; open: boolean }) {
+  const usage = useUsage({ allocation_id: id, project });
   const now = useNow(1000);
   if (usage.isPending) return <Card title="Cost so far"><Skeleton lines={2} label="Loading the cost" /></Card>;
   if (usage.error) return <Card title="Cost so far"><ProblemNote error={usage.error} retry={() => usage.refetch()} /></Card>;
@@ -329,7 +330,7 @@ export default function AllocationView({ id }: { id: string }) {
               <Timeline entries={watched.view.entries} />
             </div>
             <div>
-              <Cost id={id} open={open} />
+              <Cost id={id} project={project} open={open} />
               <Details allocation={allocation} />
               <Ingress allocation={allocation} />
               <ReadinessChecks results={allocation.status?.readiness_checks} />

@@ -111,7 +111,8 @@ export function Skus() {
                     {bandwidthText(sku.profile) && <small className="muted block">{bandwidthText(sku.profile)} per VM</small>}
                   </td>
                   <td className="number">
-                    <SkuForm key={JSON.stringify(sku)} sku={sku} trigger={<Button small aria-label={`Edit ${sku.code}`}>Edit</Button>} />
+                    {/* its price and what is reserved of it change by themselves, and leave the form open */}
+                    <SkuForm key={sku.etag} sku={sku} trigger={<Button small aria-label={`Edit ${sku.code}`}>Edit</Button>} />
                   </td>
                 </tr>
               ))}

@@ -1,7 +1,7 @@
 /** Registers a node and shows the token of its agent, once. */
 import { useMutation } from "@tanstack/react-query";
 import { Dialog } from "radix-ui";
-import { type FormEvent, useState } from "react";
+import { type FormEvent, useEffect, useState } from "react";
 import { type NewNode, createEnrolmentToken, createNode } from "../../api/catalog";
 import { useRegions } from "../../api/queries";
 import { useMay } from "../../session/rights";
@@ -25,7 +25,7 @@ function useRegister() {
   });
 }
 
-function Form({ done }: { done: () => void }) {
+function Form({ done, hold }: { done: () => void; /** Whether a token is there, or on its way. */ hold: (held: boolean) => void }) {
   const regions = useRegions().data ?? [];
   const [hostname, setHostname] = useState("");
   const [region, setRegion] = useState("");
@@ -33,6 +33,8 @@ function Form({ done }: { done: () => void }) {
   const [rack, setRack] = useState("");
   const [most, setMost] = useState("0");
   const register = useRegister();
+  const isHeld = register.isPending || register.isSuccess;
+  useEffect(() => hold(isHeld), [hold, isHeld]);
   const code = region || (regions[0]?.code ?? "");
   const max = countOf(most, 0);
   const ready = HOSTNAME.test(hostname) && code !== "" && max !== undefined;
@@ -90,6 +92,7 @@ function Form({ done }: { done: () => void }) {
 
 export function RegisterNode() {
   const [open, setOpen] = useState(false);
+  const [held, setHeld] = useState(false);
   if (!useMay("operate")) return null;
   return (
     <Dialog.Root open={open} onOpenChange={setOpen}>
@@ -100,9 +103,9 @@ export function RegisterNode() {
       </Dialog.Trigger>
       <Dialog.Portal>
         <Dialog.Overlay className="overlay" />
-        {/* a click beside it must not lose the token */}
-        <Dialog.Content className="dialog" {...MODAL} onInteractOutside={(event) => event.preventDefault()}>
-          <Form done={() => setOpen(false)} />
+        {/* neither a click beside it nor Escape must lose the token */}
+        <Dialog.Content className="dialog" {...MODAL} onInteractOutside={(event) => event.preventDefault()} onEscapeKeyDown={(event) => held && event.preventDefault()}>
+          <Form done={() => setOpen(false)} hold={setHeld} />
         </Dialog.Content>
       </Dialog.Portal>
     </Dialog.Root>

@@ -19,7 +19,7 @@ import { Webhooks } from "../project/webhooks";
 import { Groups } from "./groups";
 import { GuardrailsCard } from "./guardrails";
 import { Projects } from "./projects";
-import { chosenOf } from "./rules";
+import { chosenOf, tabOf, tabsOf } from "./rules";
 import { ScimCard, ScimKeys } from "./scim";
 
 function Rename({ organisation }: { organisation: Organisation }) {
@@ -52,18 +52,20 @@ function Settings({ organisation, owner }: { organisation: Organisation; owner: 
 }
 
 function Views({ organisation }: { organisation: Organisation }) {
-  const [tab, setTab] = useQueryState("tab", "members");
+  const [wanted, setTab] = useQueryState("tab", "members");
   const tenant: Tenant = { kind: "organisation", id: organisation.id ?? "" };
   const manages = useMay("manage");
   const owner = organisation.role === "owner" || manages;
+  const tabs = tabsOf(organisation, owner);
+  const tab = tabOf(wanted, tabs);
   return (
     <Tabs.Root value={tab} onValueChange={setTab} className="tabs">
       <TabList label="Organisation views" chosen={tab}>
         <Tabs.Trigger value="members">Members</Tabs.Trigger>
         {owner && <Tabs.Trigger value="invitations">Invitations</Tabs.Trigger>}
         <Tabs.Trigger value="projects">Projects</Tabs.Trigger>
-        {organisation.role && organisation.role !== "unspecified" && <Tabs.Trigger value="groups">Groups</Tabs.Trigger>}
-        {organisation.role && organisation.role !== "unspecified" && <Tabs.Trigger value="scim">SCIM</Tabs.Trigger>}
+        {tabs.includes("groups") && <Tabs.Trigger value="groups">Groups</Tabs.Trigger>}
+        {tabs.includes("scim") && <Tabs.Trigger value="scim">SCIM</Tabs.Trigger>}
         {owner && <Tabs.Trigger value="webhooks">Webhooks</Tabs.Trigger>}
         <Tabs.Trigger value="settings">Settings</Tabs.Trigger>
       </TabList>

@@ -7,3 +7,14 @@ export function chosenOf(all: Organisation[], wanted: string): { members: Organi
   const members = all.filter(({ role }) => role && role !== "unspecified");
   return { members, chosen: members.find(({ id }) => id === wanted) ?? members[0] };
 }
+
+/** The views of an organisation that the reader has. An administrator who is no member sees no groups and no SCIM here. */
+export function tabsOf({ role }: Pick<Organisation, "role">, owner: boolean): string[] {
+  const isMember = !!role && role !== "unspecified";
+  return ["members", ...(owner ? ["invitations"] : []), "projects", ...(isMember ? ["groups", "scim"] : []), ...(owner ? ["webhooks"] : []), "settings"];
+}
+
+/** The view that is shown: the `wanted` one where there is such a one, as after another organisation was chosen, else the first. */
+export function tabOf(wanted: string, tabs: string[]): string {
+  return tabs.includes(wanted) ? wanted : (tabs[0] ?? "");
+}

@@ -1,6 +1,7 @@
 /** Members of a project or an organisation, with their roles. */
 import { type ReactNode, useDeferredValue, useState } from "react";
 import { type Member, type MemberRole, ROLES, type Tenant, useAddMember, useChangeMember, useMembers, useRemoveMember } from "../../api/tenancy";
+import { learnRoles } from "../../session/lifecycle";
 import { useMay } from "../../session/rights";
 import { useSession } from "../../session/session";
 import { Badge, Button, Empty, Time } from "../../ui/basics";
@@ -91,10 +92,15 @@ function RolesField({ role, choose }: { role: string; choose: (role: string) => 
   return <SelectField label="Role" value={role} onChange={choose} options={[["", "Choose a role"], ...ROLES.map(([value, word]): [string, string] => [value, word])]} />;
 }
 
-function Row({ member, tenant, own, manages, before }: { member: Member; tenant: Tenant; /** It is the reader. */ own: boolean; manages: boolean; before: ReactNode }) {
+export function Row({ member, tenant, own, manages, before }: { member: Member; tenant: Tenant; /** It is the reader. */ own: boolean; manages: boolean; before: ReactNode }) {
   const change = useChangeMember(tenant);
   const remove = useRemoveMember(tenant);
   const name = member.display_name || member.principal || "";
+  // what the reader may do, and which projects there are to choose from, is another thing at once
+  const leave = async () => {
+    await remove.mutateAsync(member);
+    if (own) await learnRoles();
+  };
   const why = manages ? (member.scim ? GIVEN : undefined) : MANAGED;
   return (
     <tr>
@@ -105,7 +111,7 @@ function Row({ member, tenant, own, manages, before }: { member: Member; tenant:
         {change.error && <ProblemNote error={change.error} reloaded={change.reset} />}
       </td>
       <td>
-        <select className="plain-select" aria-label={`Role of ${name}`} value={member.role} disabled={change.isPending || member.scim || !manages} title={why} onChange={(event) => change.mutate({ ...member, role: event.target.value as MemberRole })}>
+        <select className="plain-select" aria-label={`Role of ${name}`} value={member.role} disabled={change.isPending || member.scim || !manages} title={why} onChange={(event) => change.mutate({ ...member, role: event.target.value as MemberRole }, { onSuccess: () => void (own && learnRoles()) })}>
           {ROLES.map(([role, word]) => (
             <option key={role} value={role}>
               {word}
@@ -127,7 +133,7 @@ function Row({ member, tenant, own, manages, before }: { member: Member; tenant:
           }
           title={own ? `Leave the ${tenant.kind}?` : `Remove ${name}?`}
           action={own ? "Leave" : "Remove"}
-          run={() => remove.mutateAsync(member)}
+          run={leave}
         >
           Open terminals and streams end within seconds. Allocations continue and are billed.
         </Confirm>}

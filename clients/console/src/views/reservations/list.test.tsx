@@ -13,8 +13,11 @@ vi.hoisted(() => vi.stubGlobal("matchMedia", () => ({ matches: false, addEventLi
 function shown(search: string, found: string[], next_page_token: string): string {
   signInAs("operator");
   const queries = new QueryClient();
-  const of = (names: string[], next = "") => ({ pages: [{ reservations: names.map((name) => ({ id: name, config: { name, project_id: "p", gpu_count: 8 }, status: { state: "active", used_gpus: 8 } })), next_page_token: next }], pageParams: [""] });
+  const those = (names: string[]) => names.map((name) => ({ id: name, config: { name, project_id: "p", gpu_count: 8 }, status: { state: "active", used_gpus: 8 } }));
+  const of = (names: string[], next = "") => ({ pages: [{ reservations: those(names), next_page_token: next }], pageParams: [""] });
   queries.setQueryData(["reservations", "operator", "", false, ""], of(["train", "serve"]));
+  // one of them is on a page that the list has not loaded
+  queries.setQueryData(["reservations", "operator", "", "running"], those(["train", "serve", "old"]));
   queries.setQueryData(["reservations", "operator", "", false, filterOf({ search: search.replaceAll("+", " "), state: "", idle: false }, []).filter], of(found, next_page_token));
   return renderToStaticMarkup(
     <QueryClientProvider client={queries}>
@@ -33,7 +36,7 @@ it("what the server found of a search is shown, below the GPUs of all", () => {
   expect(found).toContain("1 reservation, and more");
   expect(found.match(/Show more<\/button>/g)).toHaveLength(1);
   for (const page of [none, found]) {
-    expect(page).toContain("<strong>16</strong> in use");
+    expect(page).toContain("<strong>24</strong> in use");
     expect(page).not.toContain("are searched");
   }
   expect(shown("a+b+c+d+e+f+g+h+i+j+k", [], "")).toContain("Only the first 10 words are searched. Use fewer.");

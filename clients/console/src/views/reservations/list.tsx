@@ -1,7 +1,7 @@
 /** The reservations of the current project, or of all projects. */
 import { useDeferredValue, useState } from "react";
 import { Link } from "wouter";
-import { type Side, useReservations } from "../../api/capacity";
+import { type Side, useReservations, useRunningReservations } from "../../api/capacity";
 import type { Reservation } from "../../api/types";
 import { useProjects, useQuotas } from "../../api/queries";
 import { plural, raise, sentence } from "../../lib/text";
@@ -77,7 +77,9 @@ export default function ReservationList({ side }: { side: Side }) {
   const { filter, cut } = filterOf({ search: useDeferredValue(search), state, idle }, projects);
   const whole = useReservations(side, over);
   const found = useReservations(side, over, filter);
-  const failed = found.error ?? whole.error;
+  // the lists have one page first, and with ended ones others drop out of it
+  const running = useRunningReservations(side);
+  const failed = found.error ?? whole.error ?? running.error;
   // a project whose limit is 0 is offered nothing that would be refused
   const quotas = useQuotas(side === "project").data;
   // of operators it is known from other pages, of one project
@@ -111,7 +113,7 @@ export default function ReservationList({ side }: { side: Side }) {
       <p className="announcement" role="status">
         {notice}
       </p>
-      {failed && <ProblemNote error={failed} retry={() => [found, whole].filter(({ error }) => error).forEach(({ refetch }) => void refetch())} />}
+      {failed && <ProblemNote error={failed} retry={() => [found, whole, running].filter(({ error }) => error).forEach(({ refetch }) => void refetch())} />}
       {(whole.isPending || found.isPending) && <Skeleton lines={5} label="Loading reservations" />}
       {whole.data && all.length === 0 && (
         <Empty icon={<CalendarClock size={28} />} title={over ? "No reservations yet" : "No active reservations"} action={mayReserve && <NewButton side={side}>Reserve GPUs</NewButton>}>
@@ -122,7 +124,7 @@ export default function ReservationList({ side }: { side: Side }) {
       {all.length > 0 && (
         <>
           <Card title={side === "operator" ? "Reserved GPUs of all projects" : "Reserved GPUs"}>
-            <Meter parts={totalsOf(all)} label="Reserved GPUs" legend />
+            {running.data ? <Meter parts={totalsOf(running.data)} label="Reserved GPUs" legend /> : !running.error && <Skeleton lines={1} label="Adding up the reserved GPUs" />}
             <p className="muted">{RULES[side]}</p>
           </Card>
           <div className="filters" role="search" aria-label="Reservations">

@@ -1,5 +1,4 @@
 /** Rollouts of the node agent, and the form that starts one. */
-import { idempotencyKey } from "@gpuaas/sdk";
 import { useDeferredValue, useState } from "react";
 import { useLocation } from "wouter";
 import { useCreateRollout, useRollouts } from "../../api/rollouts";
@@ -12,6 +11,7 @@ import { Cut, NoMatch, ShowMore } from "../../ui/no-match";
 import { ProblemNote } from "../../ui/problem";
 import { Page } from "../../ui/shell";
 import { type Column, LinkRow, TableCard } from "../../ui/table";
+import { useAttempt } from "../../ui/use-attempt";
 import { useQueryReset, useQueryState } from "../../ui/use-query-state";
 import { TextField } from "../catalog/parts";
 import { StateBadge, targetOf } from "./parts";
@@ -21,10 +21,9 @@ const COLUMNS: Column[] = ["Version", "State", "Updated", ["Failed", "number"], 
 const DIGEST = /^sha256:[0-9a-f]{64}$/;
 const NUMBER = /^[0-9]{1,9}$/;
 
-function Begin() {
+export function Begin() {
   const create = useCreateRollout();
   const [, go] = useLocation();
-  const [key] = useState(idempotencyKey);
   const [version, setVersion] = useState("");
   const [digest, setDigest] = useState("");
   const [size, setSize] = useState("");
@@ -32,8 +31,10 @@ function Begin() {
   const [reason, setReason] = useState("");
   const isDigest = DIGEST.test(digest);
   const ready = version !== "" && isDigest && NUMBER.test(size) && NUMBER.test(failures);
+  const wanted = { version, digest, size_bytes: size, max_failures: Number(failures), reason: reason.trim() };
+  const attempt = useAttempt(JSON.stringify(wanted), () => wanted);
   const run = async () => {
-    const rollout = await create.mutateAsync({ key: `${key}-${version}-${digest}`, version, digest, size_bytes: size, max_failures: Number(failures), reason: reason.trim() });
+    const rollout = await create.mutateAsync(attempt());
     go(`/admin/agent-rollouts/${rollout.id}`);
   };
   return (

@@ -60,15 +60,31 @@ function Tenant({ organisation, projects }: { organisation: Organisation; projec
   );
 }
 
+/** Organisations that are shown at first, and that each "Show more" adds: each is a card with dialogs. */
+const PAGE = 40;
+
+/** Each organisation with its projects, where a part of a name or id of either is searched for. */
+export function found(organisations: Organisation[], projects: TenantProject[], search: string): { organisation: Organisation; own: TenantProject[] }[] {
+  const bySlug = new Map<string | undefined, TenantProject[]>();
+  for (const project of projects) {
+    const those = bySlug.get(project.organisation);
+    if (those) those.push(project);
+    else bySlug.set(project.organisation, [project]);
+  }
+  const wanted = search.trim().toLowerCase();
+  const has = (one: { slug?: string; display_name?: string; id?: string }) => [one.slug, one.display_name, one.id].some((text = "") => text.toLowerCase().includes(wanted));
+  const all = organisations.map((organisation) => ({ organisation, own: bySlug.get(organisation.slug) ?? [] }));
+  return wanted === "" ? all : all.filter(({ organisation, own }) => has(organisation) || own.some(has));
+}
+
 export default function Tenants() {
   const [search, setSearch] = useQueryState("search");
+  const [most, setMost] = useState(PAGE);
   return (
     <Page title="Organisations" actions={<NewOrganisation />}>
       <Loaded of={[useOrganisations(), useTenantProjects()]} lines={6} label="Loading organisations">
         {(organisations, projects) => {
-          const own = ({ slug }: Organisation) => projects.filter((project) => project.organisation === slug);
-          const text = (one: Organisation) => [one.slug, one.display_name, one.id, ...own(one).flatMap(({ slug, display_name, id }) => [slug, display_name, id])].join(" ").toLowerCase();
-          const shown = organisations.filter((one) => text(one).includes(search.trim().toLowerCase()));
+          const shown = found(organisations, projects, search);
           if (organisations.length === 0) {
             return (
               <Empty icon={<LayoutList size={28} />} title="No organisation yet" action={<NewOrganisation />}>
@@ -90,9 +106,14 @@ export default function Tenants() {
                   Search for a part of a name or id.
                 </Empty>
               )}
-              {shown.map((organisation) => (
-                <Tenant key={organisation.id} organisation={organisation} projects={own(organisation)} />
+              {shown.slice(0, most).map(({ organisation, own }) => (
+                <Tenant key={organisation.id} organisation={organisation} projects={own} />
               ))}
+              {shown.length > most && (
+                <p className="more">
+                  <Button onClick={() => setMost(most + PAGE)}>Show {Math.min(PAGE, shown.length - most)} more</Button>
+                </p>
+              )}
             </>
           );
         }}

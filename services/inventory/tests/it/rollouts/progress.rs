@@ -2,7 +2,7 @@
 use api::AgentRolloutNodeState as NodeState;
 use api::AgentRolloutState as State;
 use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
-use gpuaas_proto::gpuaas::internal::inventory::v1::{AgentUpdateState, HeartbeatRequest};
+use gpuaas_proto::gpuaas::internal::inventory::v1::HeartbeatRequest;
 use gpuaas_proto::gpuaas::inventory::v1 as api;
 
 use super::{Fleet, NEW, OLD, waves};
