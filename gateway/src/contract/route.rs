@@ -5,7 +5,7 @@ use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor};
 
 use super::access::{Access, Audience, access_of, http_rule_of};
 use super::deprecation::Deprecation;
-use super::template::{PathVariables, Segment, Template, TemplateError};
+use super::template::{PathVariables, RawPath, Segment, Template, TemplateError};
 
 /// The resource of methods on an organisation.
 const ORGANISATION: &str = "organisation";
@@ -196,9 +196,12 @@ impl RouteTable {
         } else {
             method
         };
+        let Some(path) = RawPath::of(path) else {
+            return Lookup::Unknown;
+        };
         let mut others = Vec::new();
         for route in &self.routes {
-            let Some(bound) = route.template.matches(path) else {
+            let Some(bound) = route.template.matches(&path) else {
                 continue;
             };
             if route.http_method == *method {
