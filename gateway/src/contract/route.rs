@@ -1,6 +1,7 @@
 //! The route table: every method with HTTP options that people may call, and how its request is bound.
 use gpuaas_common::access::{Group, group_of};
 use http::Method;
+use http::uri::PathAndQuery;
 use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor};
 
 use super::access::{Access, Audience, access_of, http_rule_of};
@@ -34,6 +35,8 @@ pub struct Route {
     pub body: Body,
     /// The RPC.
     pub method: MethodDescriptor,
+    /// Its path.
+    pub method_path: PathAndQuery,
     /// Who may call it.
     pub access: Access,
     /// Its action by the name that policies have for it: those of administrators begin with "admin.", those on an
@@ -306,12 +309,16 @@ fn route(
             )));
         }
     }
+    let method_path = format!("/{}/{}", method.parent_service().full_name(), method.name());
+    let method_path = PathAndQuery::try_from(method_path)
+        .map_err(|error| problem(format!("has no path: {error}")))?;
     Ok(Route {
         http_method,
         pattern,
         template,
         body,
         method: method.clone(),
+        method_path,
         access,
         action,
         group,

@@ -182,7 +182,6 @@ async fn try_serve(
         session: &session,
         reach: reach(route, &grant, &message),
         envelope: Envelope {
-            token: String::new(),
             request_id: request_id.to_owned(),
             idempotency_key: idempotency_key.clone(),
             origin: headers::origin(&parts.headers),
