@@ -88,7 +88,7 @@ on_vms() { in_time 60 "tests on real VMs" vms; }
 
 with_other_programs() {
     in_time 60 "sign-in with canaille" nextest 'package(gpuaas-gateway) & test(with_canaille) & not test(browser::)'
-    in_time 120 "the console's sign-in with oidc-provider" nextest 'package(gpuaas-gateway) & test(browser::)'
+    in_time 150 "the console's sign-in with oidc-provider and canaille" nextest 'package(gpuaas-gateway) & test(browser::)'
     in_time 60 "SCIM by the checks of scim2-tester" nextest 'package(gpuaas-gateway) & test(with_scim2_tester)'
     in_time 120 "the API by schemathesis" nextest 'package(gpuaas-gateway) & test(with_schemathesis)'
     in_time 60 "the transcoder beside Envoy's" nextest 'package(gpuaas-load-tests) & test(as_by_envoy)'

@@ -128,7 +128,12 @@ async fn api(State(app): State<Arc<App>>, request: Request) -> Response {
     if let Some(response) = console::serve(&parts, &app.console_policy) {
         return response;
     }
-    let span = tracing::info_span!("http", method = %parts.method, request_id = %id, otel.kind = "server", otel.name = tracing::field::Empty);
+    let found = call::find(&app, &parts);
+    let pattern = found
+        .as_ref()
+        .map_or("", |(route, _)| route.pattern.as_str());
+    let name = format!("{} {pattern}", parts.method);
+    let span = tracing::info_span!("http", method = %parts.method, request_id = %id, otel.kind = "server", otel.name = name);
     let parent = parts
         .headers
         .get(trace::TRACEPARENT)
@@ -136,7 +141,7 @@ async fn api(State(app): State<Arc<App>>, request: Request) -> Response {
         .unwrap_or_default();
     trace::set_parent(&span, parent);
     async {
-        let served = call::serve(&app, &parts, body, &id).await;
+        let served = call::serve(&app, &parts, body, &id, found).await;
         let Served {
             response,
             route,
@@ -145,7 +150,6 @@ async fn api(State(app): State<Arc<App>>, request: Request) -> Response {
             standing: _,
             deprecated: _,
         } = served;
-        tracing::Span::current().record("otel.name", format!("{} {route}", parts.method));
         let took = started.elapsed();
         let status = response.status();
         app.metrics.served(&route, &parts.method, status, took);

@@ -3,7 +3,6 @@ use std::time::Duration;
 
 use bytes::{Buf as _, BufMut as _, Bytes};
 use gpuaas_common::client::{GrpcChannel, Peers, REQUEST_ID, RequestId};
-use http::uri::PathAndQuery;
 use prost::Message as _;
 use prost_reflect::{DynamicMessage, MethodDescriptor};
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
@@ -52,11 +51,24 @@ impl Decoder for RawCodec {
     }
 }
 
-/// What travels beside the message.
+/// An internal token, as metadata of a call.
+pub type Authorization = MetadataValue<Ascii>;
+
+/// An internal token as metadata.
+///
+/// # Errors
+/// It is no token.
+pub fn authorization(token: &str) -> Result<Authorization, ApiError> {
+    text(&format!("Bearer {token}"))
+}
+
+fn text(value: &str) -> Result<MetadataValue<Ascii>, ApiError> {
+    MetadataValue::<Ascii>::try_from(value).map_err(|_| ApiError::internal())
+}
+
+/// What travels beside the message and the token.
 #[derive(Clone, Debug)]
 pub struct Envelope {
-    /// Internal token for the called service.
-    pub token: String,
     /// Of the HTTP request.
     pub request_id: String,
     /// Of the HTTP request.
@@ -75,12 +87,14 @@ pub async fn call(
     peers: &Peers,
     route: &Route,
     message: &DynamicMessage,
-    envelope: Envelope,
+    envelope: &Envelope,
+    token: Authorization,
 ) -> Result<DynamicMessage, ApiError> {
-    let (mut client, mut request, path) = prepare(peers, route, message, &envelope)?;
+    let (mut client, mut request) = prepare(peers, route, message, envelope, token)?;
     request.set_timeout(envelope.timeout);
+    let path = route.method_path.clone();
     let answer = REQUEST_ID
-        .scope(RequestId(envelope.request_id), async {
+        .scope(RequestId(envelope.request_id.clone()), async {
             ready(&mut client).await?;
             client.unary(request, path, RawCodec).await
         })
@@ -105,10 +119,12 @@ pub async fn open(
     peers: &Peers,
     route: &Route,
     message: &DynamicMessage,
-    envelope: Envelope,
+    envelope: &Envelope,
+    token: Authorization,
 ) -> Result<Messages, ApiError> {
-    let (mut client, request, path) = prepare(peers, route, message, &envelope)?;
-    let opened = REQUEST_ID.scope(RequestId(envelope.request_id), async {
+    let (mut client, request) = prepare(peers, route, message, envelope, token)?;
+    let path = route.method_path.clone();
+    let opened = REQUEST_ID.scope(RequestId(envelope.request_id.clone()), async {
         ready(&mut client).await?;
         client.server_streaming(request, path, RawCodec).await
     });
@@ -163,17 +179,14 @@ impl Messages {
     }
 }
 
-type Prepared = (
-    tonic::client::Grpc<GrpcChannel>,
-    Request<Bytes>,
-    PathAndQuery,
-);
+type Prepared = (tonic::client::Grpc<GrpcChannel>, Request<Bytes>);
 
 fn prepare(
     peers: &Peers,
     route: &Route,
     message: &DynamicMessage,
     envelope: &Envelope,
+    token: Authorization,
 ) -> Result<Prepared, ApiError> {
     let channel = peers.channel(route.service).map_err(|error| {
         tracing::error!(service = route.service, "open channel: {}", error.chain());
@@ -181,25 +194,14 @@ fn prepare(
     })?;
     let mut request = Request::new(Bytes::from(message.encode_to_vec()));
     let metadata = request.metadata_mut();
-    let text =
-        |value: &str| MetadataValue::<Ascii>::try_from(value).map_err(|_| ApiError::internal());
-    metadata.insert(
-        "authorization",
-        text(&format!("Bearer {}", envelope.token))?,
-    );
+    metadata.insert("authorization", token);
     if let Some(key) = &envelope.idempotency_key {
         metadata.insert("x-idempotency-key", text(key)?);
     }
     if let Some(origin) = &envelope.origin {
         metadata.insert("x-origin", text(origin)?);
     }
-    let path = format!(
-        "/{}/{}",
-        route.method.parent_service().full_name(),
-        route.method.name()
-    );
-    let path = PathAndQuery::try_from(path).map_err(|_| ApiError::internal())?;
-    Ok((tonic::client::Grpc::new(channel), request, path))
+    Ok((tonic::client::Grpc::new(channel), request))
 }
 
 async fn ready(client: &mut tonic::client::Grpc<GrpcChannel>) -> Result<(), Status> {

@@ -22,8 +22,10 @@ use uuid::Uuid;
 pub use super::changes::{Change, Changes};
 use super::verify::Identity;
 use crate::contract::route::Route;
+use crate::error::ApiError;
 use crate::policy::{Grant, Policies, Refusal};
 use crate::store::Principal;
+use crate::upstream::{Authorization, authorization};
 
 /// Longest lifetime of a session. Well below that of an internal token, which a session keeps one of for each service.
 const TTL: Duration = Duration::from_secs(5);
@@ -53,7 +55,7 @@ pub struct Session {
     /// What policies have said of it, by action.
     grants: Mutex<HashMap<String, Arc<Grant>>>,
     /// Internal tokens that were made for it.
-    internal: Mutex<HashMap<TokenOf, String>>,
+    internal: Mutex<HashMap<TokenOf, Authorization>>,
 }
 
 /// What an internal token is for: service and action, and its projects by their first and their number.
@@ -113,7 +115,7 @@ impl Session {
         route: &Route,
         projects: &[Uuid],
         now: i64,
-    ) -> Result<String, jsonwebtoken::errors::Error> {
+    ) -> Result<Authorization, ApiError> {
         let mut made = self.internal.lock().unwrap_or_else(PoisonError::into_inner);
         let first = projects.first().copied();
         let of = (route.service, route.action.clone(), first, projects.len());
@@ -121,7 +123,12 @@ impl Session {
             return Ok(token.clone());
         }
         let bearer = self.bearer(route, projects);
-        let token = minter.mint_for(route.service, &bearer, now)?;
+        let token = minter.mint_for(route.service, &bearer, now);
+        let token = token.map_err(|error| {
+            tracing::error!("mint internal token: {error}");
+            ApiError::internal()
+        })?;
+        let token = authorization(&token)?;
         made.insert(of, token.clone());
         Ok(token)
     }

@@ -1,11 +1,12 @@
 //! The route table: every method with HTTP options that people may call, and how its request is bound.
 use gpuaas_common::access::{Group, group_of};
 use http::Method;
+use http::uri::PathAndQuery;
 use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor};
 
 use super::access::{Access, Audience, access_of, http_rule_of};
 use super::deprecation::Deprecation;
-use super::template::{PathVariables, Segment, Template, TemplateError};
+use super::template::{PathVariables, RawPath, Segment, Template, TemplateError};
 
 /// The resource of methods on an organisation.
 const ORGANISATION: &str = "organisation";
@@ -34,6 +35,8 @@ pub struct Route {
     pub body: Body,
     /// The RPC.
     pub method: MethodDescriptor,
+    /// Its path.
+    pub method_path: PathAndQuery,
     /// Who may call it.
     pub access: Access,
     /// Its action by the name that policies have for it: those of administrators begin with "admin.", those on an
@@ -196,9 +199,12 @@ impl RouteTable {
         } else {
             method
         };
+        let Some(path) = RawPath::of(path) else {
+            return Lookup::Unknown;
+        };
         let mut others = Vec::new();
         for route in &self.routes {
-            let Some(bound) = route.template.matches(path) else {
+            let Some(bound) = route.template.matches(&path) else {
                 continue;
             };
             if route.http_method == *method {
@@ -303,12 +309,16 @@ fn route(
             )));
         }
     }
+    let method_path = format!("/{}/{}", method.parent_service().full_name(), method.name());
+    let method_path = PathAndQuery::try_from(method_path)
+        .map_err(|error| problem(format!("has no path: {error}")))?;
     Ok(Route {
         http_method,
         pattern,
         template,
         body,
         method: method.clone(),
+        method_path,
         access,
         action,
         group,

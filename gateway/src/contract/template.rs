@@ -24,6 +24,24 @@ pub struct Template {
     pub verb: Option<String>,
 }
 
+/// A raw (still percent-encoded) path of a request, taken apart once for all templates.
+#[derive(Clone, Debug)]
+pub struct RawPath<'a> {
+    parts: Vec<&'a str>,
+    verb: Option<&'a str>,
+}
+
+impl<'a> RawPath<'a> {
+    /// The parts of an absolute path.
+    pub fn of(path: &'a str) -> Option<Self> {
+        let (path, verb) = split_verb(path.strip_prefix('/')?);
+        Some(Self {
+            parts: path.split('/').collect(),
+            verb,
+        })
+    }
+}
+
 /// Why a template cannot be served.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("path template {template:?}: {problem}")]
@@ -76,26 +94,26 @@ impl Template {
         })
     }
 
-    /// Matches a raw (still percent-encoded) request path; answers the bound variables, decoded.
-    pub fn matches(&self, path: &str) -> Option<PathVariables> {
-        let path = path.strip_prefix('/')?;
-        let (path, verb) = split_verb(path);
-        if verb != self.verb.as_deref() {
+    /// Matches a request's path; answers the bound variables, decoded.
+    pub fn matches(&self, path: &RawPath<'_>) -> Option<PathVariables> {
+        if path.parts.len() != self.segments.len() || path.verb != self.verb.as_deref() {
             return None;
         }
-        let mut bound = Vec::new();
-        let mut parts = path.split('/');
-        for segment in &self.segments {
-            let part = parts.next()?;
-            match segment {
-                Segment::Literal(literal) if literal == part => {}
-                Segment::Variable(field) if !part.is_empty() => {
-                    bound.push((field.clone(), percent_decode(part)?));
-                }
-                _ => return None,
-            }
+        let both = || self.segments.iter().zip(&path.parts);
+        let fits = both().all(|(segment, part)| match segment {
+            Segment::Literal(literal) => literal == part,
+            Segment::Variable(_) => !part.is_empty(),
+        });
+        if !fits {
+            return None;
         }
-        parts.next().is_none().then_some(bound)
+        both()
+            .filter_map(|(segment, part)| match segment {
+                Segment::Variable(field) => Some((field, part)),
+                Segment::Literal(_) => None,
+            })
+            .map(|(field, part)| Some((field.clone(), percent_decode(part)?)))
+            .collect()
     }
 
     /// The names of the variables, in order.
@@ -193,7 +211,7 @@ mod tests {
         for (template, path, expected) in table {
             let got = Template::parse(template)
                 .expect("valid template")
-                .matches(path);
+                .matches(&RawPath::of(path).expect("absolute"));
             let expected = expected.map(|e| {
                 e.iter()
                     .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))

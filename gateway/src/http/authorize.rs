@@ -92,13 +92,15 @@ pub async fn authorize(
     route: &Route,
     attempt: Attempt<'_>,
 ) -> Result<(Arc<Session>, Arc<Grant>), ApiError> {
-    let (identity, session) = identify(app, headers, attempt.request_id).await?;
-    let Some(session) = session else {
-        if route.access.unregistered && !is_registered(app, &identity).await? {
-            let session = Arc::new(Session::unregistered(identity));
-            return Ok((session, Arc::new(Grant::default())));
+    let session = match identify(app, headers, attempt.request_id).await? {
+        Bearer::Registered(session) => session,
+        Bearer::Unregistered(identity) => {
+            if route.access.unregistered && !is_registered(app, &identity).await? {
+                let session = Arc::new(Session::unregistered(identity));
+                return Ok((session, Arc::new(Grant::default())));
+            }
+            return Err(refuse_unregistered(app, &identity, attempt).await);
         }
-        return Err(refuse_unregistered(app, &identity, attempt).await);
     };
     let grant = permit(app, &session, route, attempt).await?;
     Ok((session, grant))
@@ -138,8 +140,10 @@ pub async fn authenticate(
     headers: &HeaderMap,
     request_id: &str,
 ) -> Result<Arc<Session>, ApiError> {
-    let (_, session) = identify(app, headers, request_id).await?;
-    session.ok_or_else(unregistered)
+    match identify(app, headers, request_id).await? {
+        Bearer::Registered(session) => Ok(session),
+        Bearer::Unregistered(_) => Err(unregistered()),
+    }
 }
 
 /// The refusal of a request that was not counted yet, put on record.
@@ -176,16 +180,18 @@ pub async fn record_refusal(app: &App, session: &Session, attempt: Attempt<'_>) 
     record_denial(&app.pool, known, &session.identity, attempt).await;
 }
 
-/// Who the bearer of the credential is; no session for somebody who is not registered.
-async fn identify(
-    app: &App,
-    headers: &HeaderMap,
-    request_id: &str,
-) -> Result<(Identity, Option<Arc<Session>>), ApiError> {
+/// Who brings a credential.
+enum Bearer {
+    Registered(Arc<Session>),
+    Unregistered(Identity),
+}
+
+/// Who the bearer of the credential is.
+async fn identify(app: &App, headers: &HeaderMap, request_id: &str) -> Result<Bearer, ApiError> {
     let credential = headers::bearer(headers).map_err(challenge)?;
     let now = jiff::Timestamp::now().as_second();
     if let Some(session) = app.sessions.get(credential, now) {
-        return Ok((session.identity.clone(), Some(session)));
+        return Ok(Bearer::Registered(session));
     }
     let mark = app.sessions.mark();
     let identity = verify(app, credential, now).await.map_err(challenge)?;
@@ -196,20 +202,19 @@ async fn identify(
     let principal = store::find_principal(&app.pool, &identity)
         .await
         .map_err(|error| unreachable(&error))?;
-    if principal.is_none() && identity.key.is_some() {
-        // the key, or its account, ended after it was given out
-        return Err(challenge(api_keys::refused(
-            "it is disabled or has expired",
-        )));
-    }
-    if let Some(principal) = &principal {
-        note_address(app, (&identity, principal), now, request_id).await;
-    }
-    let session = principal.map(|principal| Arc::new(Session::new(identity.clone(), principal)));
-    if let Some(session) = &session {
-        app.sessions.keep(credential, mark, session);
-    }
-    Ok((identity, session))
+    let Some(principal) = principal else {
+        if identity.key.is_some() {
+            // the key, or its account, ended after it was given out
+            return Err(challenge(api_keys::refused(
+                "it is disabled or has expired",
+            )));
+        }
+        return Ok(Bearer::Unregistered(identity));
+    };
+    note_address(app, (&identity, &principal), now, request_id).await;
+    let session = Arc::new(Session::new(identity, principal));
+    app.sessions.keep(credential, mark, &session);
+    Ok(Bearer::Registered(session))
 }
 
 /// Checks a credential: an API key, a short token for one, or a token of an issuer.

@@ -56,8 +56,17 @@ pub struct Served {
     pub deprecated: Option<(Deprecation, String)>,
 }
 
-/// Serves one request below `/api/`.
-pub async fn serve(app: &App, parts: &request::Parts, body: Body, request_id: &str) -> Served {
+/// The route of a request, and what its path says; or that there is none.
+pub type Found<'a> = Result<(&'a Route, PathVariables), ApiError>;
+
+/// Serves one request below `/api/`, with what [`find`] has found for it.
+pub async fn serve(
+    app: &App,
+    parts: &request::Parts,
+    body: Body,
+    request_id: &str,
+    found: Found<'_>,
+) -> Served {
     let mut served = Served {
         response: Response::new(Body::empty()),
         route: String::new(),
@@ -67,7 +76,8 @@ pub async fn serve(app: &App, parts: &request::Parts, body: Body, request_id: &s
         deprecated: None,
     };
     let mut place = None;
-    let answer = try_serve(app, parts, body, request_id, (&mut served, &mut place)).await;
+    let asked = (parts, body, request_id);
+    let answer = try_serve(app, asked, found, (&mut served, &mut place)).await;
     let mut response = answer.unwrap_or_else(|error| {
         error.reason().clone_into(&mut served.reason);
         error.into_response(request_id)
@@ -85,12 +95,11 @@ pub async fn serve(app: &App, parts: &request::Parts, body: Body, request_id: &s
 
 async fn try_serve(
     app: &App,
-    parts: &request::Parts,
-    body: Body,
-    request_id: &str,
+    (parts, body, request_id): (&request::Parts, Body, &str),
+    found: Found<'_>,
     (served, place): (&mut Served, &mut Option<Place>),
 ) -> Result<Response, ApiError> {
-    let (route, path) = find(app, parts)?;
+    let (route, path) = found?;
     served.route.clone_from(&route.pattern);
     served.deprecated = route
         .deprecation
@@ -173,7 +182,6 @@ async fn try_serve(
         session: &session,
         reach: reach(route, &grant, &message),
         envelope: Envelope {
-            token: String::new(),
             request_id: request_id.to_owned(),
             idempotency_key: idempotency_key.clone(),
             origin: headers::origin(&parts.headers),
@@ -282,7 +290,11 @@ fn written(answer: &DynamicMessage, wanted: Option<&Mask>) -> Response {
     response
 }
 
-fn find<'a>(app: &'a App, parts: &request::Parts) -> Result<(&'a Route, PathVariables), ApiError> {
+/// Finds the route of a request.
+///
+/// # Errors
+/// `ROUTE_UNKNOWN`.
+pub fn find<'a>(app: &'a App, parts: &request::Parts) -> Found<'a> {
     match app.routes.lookup(&parts.method, parts.uri.path()) {
         Lookup::Found(route, path) => Ok((route, path)),
         Lookup::Unknown => Err(ApiError::new(

@@ -9,7 +9,7 @@ use crate::auth::sessions::{MAX_PROJECTS, Session};
 use crate::contract::route::Route;
 use crate::error::ApiError;
 use crate::policy::{Grant, named_project, names_a_project};
-use crate::upstream::{self, Envelope, Messages};
+use crate::upstream::{self, Authorization, Envelope, Messages};
 
 /// The projects that a service is asked for, at most [`MAX_PROJECTS`] at a time.
 pub fn reach(route: &Route, grant: &Grant, message: &DynamicMessage) -> Vec<Vec<Uuid>> {
@@ -41,7 +41,7 @@ pub struct Outgoing<'a> {
     pub session: &'a Session,
     /// What [`reach`] has found.
     pub reach: Vec<Vec<Uuid>>,
-    /// What travels beside the message; its token is replaced.
+    /// What travels beside the message and the token.
     pub envelope: Envelope,
 }
 
@@ -53,8 +53,8 @@ impl Outgoing<'_> {
     pub async fn call(&self, message: &DynamicMessage) -> Result<DynamicMessage, ApiError> {
         let mut answer = Err(ApiError::internal());
         for projects in &self.reach {
-            let envelope = self.envelope(projects)?;
-            answer = upstream::call(&self.app.peers, self.route, message, envelope).await;
+            let (peers, token) = (&self.app.peers, self.token(projects)?);
+            answer = upstream::call(peers, self.route, message, &self.envelope, token).await;
             if is_found(&answer) {
                 break;
             }
@@ -69,8 +69,8 @@ impl Outgoing<'_> {
     pub async fn open(&self, message: &DynamicMessage) -> Result<Messages, ApiError> {
         let mut answer = Err(ApiError::internal());
         for projects in &self.reach {
-            let envelope = self.envelope(projects)?;
-            answer = upstream::open(&self.app.peers, self.route, message, envelope).await;
+            let (peers, token) = (&self.app.peers, self.token(projects)?);
+            answer = upstream::open(peers, self.route, message, &self.envelope, token).await;
             if is_found(&answer) {
                 break;
             }
@@ -78,20 +78,11 @@ impl Outgoing<'_> {
         answer
     }
 
-    fn envelope(&self, projects: &[Uuid]) -> Result<Envelope, ApiError> {
+    fn token(&self, projects: &[Uuid]) -> Result<Authorization, ApiError> {
         let now = jiff::Timestamp::now().as_second();
         let minter = &self.app.minter;
-        let token = self
-            .session
+        self.session
             .internal_token(minter, self.route, projects, now)
-            .map_err(|error| {
-                tracing::error!("mint internal token: {error}");
-                ApiError::internal()
-            })?;
-        Ok(Envelope {
-            token,
-            ..self.envelope.clone()
-        })
     }
 }
 

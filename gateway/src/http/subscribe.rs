@@ -16,7 +16,7 @@ use crate::limits::peer::Peer;
 use crate::policy::Grant;
 use crate::streams::{Subscriber, Subscription};
 use crate::transcode::request::bind;
-use crate::upstream::{self, Envelope};
+use crate::upstream::{self, Envelope, authorization};
 
 /// Who asks for a stream, and by what.
 pub struct StreamRequest<'a> {
@@ -94,15 +94,17 @@ pub(super) async fn own_or_absent(
         let Ok(token) = app.minter.mint_for(reader.service, &bearer, now) else {
             return error;
         };
+        let Ok(token) = authorization(&token) else {
+            return error;
+        };
         let envelope = Envelope {
-            token,
             request_id: request_id.to_owned(),
             idempotency_key: None,
             origin: None,
             timeout: app.request_timeout,
         };
         // only whether it is there: nothing of the answer goes on
-        let found = upstream::call(&app.peers, reader, &message, envelope).await;
+        let found = upstream::call(&app.peers, reader, &message, &envelope, token).await;
         if found.is_ok() {
             let attempt = Attempt::of(route, path, request_id);
             record_refusal(app, session, attempt).await;

@@ -27,8 +27,9 @@ pub fn write_message(message: &DynamicMessage, defaults: Defaults) -> Json {
     if descriptor.full_name().starts_with("google.protobuf.") {
         return serde_json::to_value(message).map_or(Json::Null, Into::into);
     }
-    let mut fields = Vec::new();
-    for field in descriptor.fields() {
+    let all = descriptor.fields();
+    let mut fields = Vec::with_capacity(all.len());
+    for field in all {
         if message.has_field(&field) || (defaults == Defaults::Write && !field.supports_presence())
         {
             fields.push((

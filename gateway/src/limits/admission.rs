@@ -32,7 +32,7 @@ struct Places {
     what: &'static str,
     total: Arc<Semaphore>,
     by_peer: Shares<Peer>,
-    by_principal: Shares<String>,
+    by_principal: Shares<Arc<str>>,
 }
 
 impl Places {
@@ -50,7 +50,7 @@ impl Places {
 #[derive(Debug)]
 pub struct Place {
     _of_peer: Option<Share<Peer>>,
-    _of_principal: Share<String>,
+    _of_principal: Share<Arc<str>>,
     _of_all: OwnedSemaphorePermit,
 }
 
@@ -59,7 +59,7 @@ pub struct Place {
 pub struct Admission {
     requests: Places,
     /// Bodies that are on their way, by principal.
-    bodies: Shares<String>,
+    bodies: Shares<Arc<str>>,
     streams: Places,
     terminals: Shares<Peer>,
     refused: Counter<u64>,
@@ -95,8 +95,8 @@ impl Admission {
     ///
     /// # Errors
     /// `RATE_LIMITED`.
-    pub fn receive(&self, principal: &str) -> Result<Share<String>, ApiError> {
-        let share = self.bodies.take(&principal.to_owned());
+    pub fn receive(&self, principal: &str) -> Result<Share<Arc<str>>, ApiError> {
+        let share = self.bodies.take(&Arc::from(principal));
         share.ok_or_else(|| self.limited("bodies", "principal"))
     }
 
@@ -137,7 +137,7 @@ impl Admission {
                 share.ok_or_else(|| self.limited(places.what, "peer"))
             })
             .transpose()?;
-        let share = places.by_principal.take(&principal.to_owned());
+        let share = places.by_principal.take(&Arc::from(principal));
         let of_principal = share.ok_or_else(|| self.limited(places.what, "principal"))?;
         let of_all = places.total.clone().try_acquire_owned().map_err(|_| {
             self.count(places.what, "all");

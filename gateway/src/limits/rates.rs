@@ -207,11 +207,12 @@ impl Rates {
         if limits.is_empty() {
             return Ok(None);
         }
-        let buckets: Vec<Bucket> = limits.iter().map(|(_, bucket)| bucket.clone()).collect();
+        let (whose, buckets): (Vec<_>, Vec<_>) = limits.into_iter().unzip();
         let taken = self.limiter.take(&buckets, cost).await;
         let class = class.name();
-        let named: Vec<Limit> = limits
+        let named: Vec<Limit> = whose
             .iter()
+            .zip(&buckets)
             .zip(&taken.levels)
             .map(|((of, bucket), level)| Limit {
                 name: format!("{class}_per_{of}"),
@@ -223,8 +224,8 @@ impl Rates {
         let Some((index, wait)) = taken.refused else {
             return Ok(standing);
         };
-        let of = limits.get(index).map_or("principal", |(of, _)| *of);
-        if let Some((_, bucket)) = limits.get(index) {
+        let of = whose.get(index).copied().unwrap_or("principal");
+        if let Some(bucket) = buckets.get(index) {
             self.exhausted.note(bucket, now());
         }
         let labels = [
@@ -276,20 +277,19 @@ impl Rates {
             ),
         };
         let class = class.name();
-        let of_project = tenant
+        let project = tenant
             .project
-            .map(|id| ("project", id.to_string(), of_project));
-        let of_organisation = tenant
-            .organisation
-            .map(|id| ("organisation", id.to_string(), of_organisation));
-        std::iter::once(("principal", principal.to_owned(), of_principal))
-            .chain(of_project)
-            .chain(of_organisation)
+            .map(|id| ("project", format!("{class}:project:{id}"), of_project));
+        let organisation = tenant.organisation.map(|id| {
+            let key = format!("{class}:organisation:{id}");
+            ("organisation", key, of_organisation)
+        });
+        let principal = format!("{class}:principal:{principal}");
+        std::iter::once(("principal", principal, of_principal))
+            .chain(project)
+            .chain(organisation)
             .filter(|(_, _, per_minute)| *per_minute > 0)
-            .map(|(of, whose, per_minute)| {
-                let key = format!("{class}:{of}:{whose}");
-                (of, Bucket { key, per_minute })
-            })
+            .map(|(of, key, per_minute)| (of, Bucket { key, per_minute }))
             .collect()
     }
 }

@@ -134,7 +134,6 @@ impl Client<'_> {
             session: &session,
             reach: reach(route, &grant, &message),
             envelope: Envelope {
-                token: String::new(),
                 request_id: request_id.to_owned(),
                 idempotency_key: None,
                 origin: None,

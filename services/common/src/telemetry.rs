@@ -9,6 +9,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use prometheus::Registry;
+use tracing_subscriber::filter::{FilterExt as _, LevelFilter, filter_fn};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _};
@@ -40,7 +41,8 @@ pub fn install(service: &'static str, settings: &TelemetrySettings) -> anyhow::R
         .with_attribute(KeyValue::new("service.name", service))
         .build();
     let mut builder = SdkTracerProvider::builder().with_resource(resource);
-    if !settings.otlp_endpoint.is_empty() {
+    let exported = !settings.otlp_endpoint.is_empty();
+    if exported {
         let exporter = opentelemetry_otlp::SpanExporter::builder()
             .with_tonic()
             .with_endpoint(&settings.otlp_endpoint)
@@ -57,9 +59,17 @@ pub fn install(service: &'static str, settings: &TelemetrySettings) -> anyhow::R
         .with_span_list(false)
         .with_writer(std::io::stderr)
         .with_filter(filter);
+    // spans that nobody gets carry the trace on, and nothing else
+    let noted = filter_fn(move |metadata| exported || metadata.is_span())
+        .with_max_level_hint(LevelFilter::TRACE);
     let traces = tracing_opentelemetry::layer()
         .with_tracer(provider.tracer(service))
-        .with_filter(EnvFilter::new(TRACE_FILTER));
+        .with_location(exported)
+        .with_threads(exported)
+        .with_target(exported)
+        .with_tracked_inactivity(exported)
+        .with_context_activation(exported)
+        .with_filter(EnvFilter::new(TRACE_FILTER).and(noted));
     tracing_subscriber::registry()
         .with(traces)
         .with(logs)

@@ -32,6 +32,13 @@ async fn signs_in(trusting: &Trusting, provider: &str) {
     ran(&mut steps).await;
 }
 
+/// Its ID tokens are for the API, so the console does not know for whom they sign in.
+#[tokio::test]
+async fn the_console_signs_nobody_in_with_canaille() {
+    let trusting = Trusting::canaille(Client::Console(SECONDS)).await;
+    signs_in(&trusting, "canaille").await;
+}
+
 /// Ada is an administrator, of whom the gateway asks for a second factor.
 #[tokio::test]
 async fn the_console_with_oidc_provider() {
