@@ -116,7 +116,7 @@ impl Node {
             &settings.images.cache_dir,
             Registry::new(&registry_ca),
             Arc::clone(&journal),
-            settings.limits.max_image_bytes,
+            &settings.limits,
         )?;
         let updates = Updates::open(
             &settings.state_dir,

@@ -244,10 +244,13 @@ pub const RELAY_KEY: Check = Check {
 /// The image cache.
 pub const IMAGE_CACHE: Check = Check {
     id: "image_cache",
-    proves: "The image cache can store images.",
-    observed: "The agent writes and removes a file in the cache.",
-    remedy: "Make the image cache writable and give it space.",
-    steps: &["`df -h` and `ls -ld` of the setting `agent.images.cache_dir`."],
+    proves: "The image cache can store images, and the agent its journal.",
+    observed: "The agent writes a file without a name to the cache, and `agent.limits.min_free_bytes` are free on the file systems of `agent.images.cache_dir` and `agent.state_dir`.",
+    remedy: "Make the image cache writable, and free some space on the host.",
+    steps: &[
+        "`df -h` and `ls -ld` of the settings `agent.images.cache_dir` and `agent.state_dir`.",
+        "The agent removes cached images that no operation needs before it fails this check; find what else uses the space: `du -xh --max-depth=2 / | sort -h | tail`.",
+    ],
     severity: Severities::VMS,
     scope: Scope::Host,
     by: Observer::Agent,

@@ -28,6 +28,10 @@ pub struct Limits {
     pub sample_verify_bytes: u64,
     /// Largest image that is pulled.
     pub max_image_bytes: u64,
+    /// Bytes that stay free on the file systems of `agent.images.cache_dir` and `agent.state_dir`. A pull or a rescue that would
+    /// leave less first removes cached images that no operation needs, those that were used longest ago first, and is refused
+    /// where that is not enough. A host that has less free is not ready.
+    pub min_free_bytes: u64,
 }
 
 impl Default for Limits {
@@ -42,6 +46,7 @@ impl Default for Limits {
             full_verify_bytes: 16 * GIB,
             sample_verify_bytes: 4 * GIB,
             max_image_bytes: 256 * GIB,
+            min_free_bytes: GIB,
         }
     }
 }

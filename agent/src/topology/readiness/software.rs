@@ -1,4 +1,5 @@
 //! The host's software: libvirt, files and programs that VMs need, the image cache.
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use crate::checks::{FIRMWARE, IMAGE_CACHE, LIBVIRT, LIBVIRT_FOLDER, RDMA_TOOLS, 
 use crate::error::HostResult;
 use crate::host::recording;
 use crate::host::root::HostRoot;
+use crate::image::space::{free_bytes, leaves_enough};
 use crate::node::Node;
 use crate::settings::{BridgeKind, HostProfile};
 
@@ -137,14 +139,24 @@ pub(super) fn relay_key(node: &Node) -> CheckResult {
     CheckResult::judge(&RELAY_KEY, good, detail)
 }
 
-pub(super) fn image_cache(folder: &Path) -> CheckResult {
+/// Images can be stored, and what must stay free for them and for the journal is free.
+pub(super) fn image_cache(cache: &Path, state_dir: &Path, min_free: u64) -> CheckResult {
     // without a name: a report and the parity check may look at the same time
-    let outcome = tempfile::tempfile_in(folder);
-    let detail = match &outcome {
-        Ok(_) => format!("{} is writable", folder.display()),
-        Err(error) => format!("{}: {error}", folder.display()),
-    };
-    CheckResult::judge(&IMAGE_CACHE, outcome.is_ok(), detail)
+    let written = tempfile::tempfile_in(cache).and_then(|mut file| file.write_all(&[0; 4096]));
+    let outcome = written.map_err(|error| format!("{}: {error}", cache.display()));
+    let outcome = outcome.and_then(|()| {
+        let mut folders = [cache, state_dir].into_iter();
+        folders.try_for_each(|folder| {
+            let enough = |free| leaves_enough(folder, 0, free, min_free);
+            free_bytes(folder)
+                .and_then(enough)
+                .map_err(|error| error.to_string())
+        })
+    });
+    let good = outcome.is_ok();
+    let writable = || format!("{} is writable", cache.display());
+    let detail = outcome.err().unwrap_or_else(writable);
+    CheckResult::judge(&IMAGE_CACHE, good, detail)
 }
 
 #[cfg(test)]
@@ -158,14 +170,32 @@ mod tests {
     #[test]
     fn an_image_cache_is_writable_to_all_who_look_at_once() {
         let folder = tempfile::tempdir().unwrap();
-        let look = || (0..200).all(|_| failed(&[image_cache(folder.path())]).is_empty());
+        let at = folder.path();
+        let look = || (0..200).all(|_| failed(&[image_cache(at, at, 0)]).is_empty());
         let all = std::thread::scope(|scope| {
             let lookers: Vec<_> = (0..4).map(|_| scope.spawn(look)).collect();
             lookers.into_iter().all(|looker| looker.join().unwrap())
         });
         assert!(all);
-        let gone = image_cache(&folder.path().join("gone"));
+        let gone = image_cache(&at.join("gone"), at, 0);
         assert_eq!(failed(&[gone]), ["image_cache"]);
+    }
+
+    #[test]
+    fn a_86_a_host_with_less_free_space_than_must_stay_so_is_not_ready() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path();
+        let scarce = image_cache(at, at, u64::MAX);
+        assert_eq!(failed(std::slice::from_ref(&scarce)), ["image_cache"]);
+        let shown = format!("{} has ", at.display());
+        assert!(
+            scarce.detail.contains(&shown) && scarce.detail.contains("MiB free"),
+            "{}",
+            scarce.detail
+        );
+        // the journal's folder counts as well
+        let unreadable = image_cache(at, &at.join("gone"), 0);
+        assert_eq!(failed(&[unreadable]), ["image_cache"]);
     }
 
     fn profile(hypervisor: &str) -> HostProfile {
