@@ -198,14 +198,9 @@ impl ImageCache {
             ));
         }
         parse_source(&source.source_uri)?;
-        let part = file.with_extension("part");
-        let outcome = self.pull_to(source, &part, limit, progress).await;
-        if outcome.is_err() {
-            // What is left of a failed pull is only in the way; the error is what matters.
-            let _ = blocking::here(|| std::fs::remove_file(&part));
-        }
-        outcome?;
-        blocking::here(|| std::fs::rename(&part, file))
+        let part = Part(file.with_extension("part"));
+        self.pull_to(source, &part.0, limit, progress).await?;
+        blocking::here(|| std::fs::rename(&part.0, file))
             .map_err(io_error("cannot name the pulled image"))?;
         if let Some(fingerprint) = fingerprint(file) {
             self.journal.record_image(&source.digest, &fingerprint)?;
@@ -220,9 +215,10 @@ impl ImageCache {
         limit: u64,
         progress: impl Fn(u32) + Send,
     ) -> HostResult<()> {
-        let mut out = tokio::fs::File::create(part)
-            .await
-            .map_err(io_error("cannot store the image"))?;
+        // made here: one that is made elsewhere could come after a pull that was given up
+        let made = blocking::here(|| std::fs::File::create(part));
+        let made = made.map_err(io_error("cannot store the image"))?;
+        let mut out = tokio::fs::File::from_std(made);
         let has_room = self.take_room(&out, source.size_bytes).await?;
         let mut looked = 0;
         let report = |written: u64| -> HostResult<()> {
@@ -247,6 +243,17 @@ impl ImageCache {
         out.sync_all()
             .await
             .map_err(io_error("cannot store the image"))
+    }
+}
+
+/// The file of a pull, removed when this is dropped: by an error, or by whoever gives the pull up. One that has become an image has
+/// another name by then.
+struct Part(PathBuf);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // What is left is only in the way; why the pull ended is what matters.
+        let _best_effort = blocking::here(|| std::fs::remove_file(&self.0));
     }
 }
 
@@ -300,6 +307,10 @@ impl Drop for OnDrop {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use gpuaas_dev::until::until;
+
     use super::*;
 
     fn cache(folder: &Path) -> ImageCache {
@@ -425,6 +436,30 @@ mod tests {
         }
         assert_eq!(cache.pulls.lock().await.len(), 2, "the held and the last");
         drop(held);
+    }
+
+    #[tokio::test]
+    async fn p5_a_pull_that_is_given_up_leaves_nothing_of_itself() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = cache(dir.path());
+        // a registry that takes a connection and never says anything
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let digest = Digest::of_bytes(&Sha256::digest(b"image"));
+        let source = ImageSource {
+            digest: digest.clone(),
+            source_uri: format!("oci://{}/lab/image@{digest}", silent.local_addr().unwrap()),
+            size_bytes: 5,
+        };
+        let part = cache.file(&digest).with_extension("part");
+        let begun = until("the pull", Duration::from_secs(20), async || {
+            part.exists().then_some(())
+        });
+        tokio::select! {
+            pulled = cache.ensure(&source, |_| {}) => panic!("{pulled:?}"),
+            () = begun => {}
+        }
+        assert!(!part.exists());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
     #[test]
