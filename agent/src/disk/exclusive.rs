@@ -52,11 +52,11 @@ impl ExclusiveDisk {
         }
     }
 
-    /// For a thread that writes: the disk stays open until this is closed as well, whatever became of the value by then.
+    /// For a thread that writes or reads: the disk stays open until this is closed as well, whatever became of the value by then.
     ///
     /// # Errors
     /// The process has too many open files.
-    pub(super) fn share(&self) -> HostResult<File> {
+    pub(crate) fn share(&self) -> HostResult<File> {
         self.file()?
             .try_clone()
             .map_err(io_error("cannot share the open disk"))
