@@ -214,6 +214,22 @@ pub const TOOLS: Check = Check {
     by: Observer::Agent,
 };
 
+/// LVM and mdadm leave the disks of slots alone.
+pub const DISK_ASSEMBLY: Check = Check {
+    id: "disk_assembly",
+    proves: "The host leaves alone what tenants write to the disks of slots: neither LVM nor mdadm assembles it.",
+    observed: "Where LVM is installed, its settings have a `global_filter` that rejects disks, `event_activation = 0` or `use_devicesfile = 1`. Where mdadm is installed, `/etc/mdadm/mdadm.conf` has `AUTO -all`.",
+    remedy: "Run gpuaas-node-agent deploy-bootstrap again, and do by hand what it skips.",
+    steps: &[
+        "`gpuaas-node-agent deploy-bootstrap --dry-run` shows what it would write, and why it skips LVM or mdadm: it never touches what the host itself stands on.",
+        "By hand: a `global_filter` in `/etc/lvm/lvmlocal.conf` that accepts the disks of the host by their links in `/dev/disk/by-id` and rejects `/dev/nvme`; `ARRAY` lines for the arrays of the host (`mdadm --detail --scan`) and `AUTO -all` in `/etc/mdadm/mdadm.conf`. Then `update-initramfs -u -k all`.",
+        "If a slot is blocked because `dm-…` or `md…` is stacked on its disk: `vgchange -an NAME` or `mdadm --stop /dev/mdN`, then repair the slot.",
+    ],
+    severity: Severities::GPU_SLICES.warn(),
+    scope: Scope::Host,
+    by: Observer::Agent,
+};
+
 /// RDMA tools (D-11).
 pub const RDMA_TOOLS: Check = Check {
     id: "rdma_tools",

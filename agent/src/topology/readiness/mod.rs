@@ -128,6 +128,9 @@ async fn observe(node: &Node, kind: HostKind, packet_age: Duration) -> Vec<Check
         results.push(devices::slot_disks(node).await);
         results.extend(network::all(node, packet_age).await);
         results.push(blocking::here(|| software::relay_key(node)));
+        results.push(blocking::here(|| {
+            software::disk_assembly(root, &node.settings.profile)
+        }));
         let settings = &node.settings;
         results.push(blocking::here(|| {
             let (cache, state) = (&settings.images.cache_dir, &settings.state_dir);

@@ -5,12 +5,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::CheckResult;
-use crate::checks::{FIRMWARE, IMAGE_CACHE, LIBVIRT, LIBVIRT_FOLDER, RDMA_TOOLS, RELAY_KEY, TOOLS};
+use crate::checks::{
+    DISK_ASSEMBLY, FIRMWARE, IMAGE_CACHE, LIBVIRT, LIBVIRT_FOLDER, RDMA_TOOLS, RELAY_KEY, TOOLS,
+};
 use crate::error::HostResult;
 use crate::host::recording;
 use crate::host::root::HostRoot;
 use crate::image::space::{free_bytes, leaves_enough};
 use crate::node::Node;
+use crate::prepare::assembly;
 use crate::settings::{BridgeKind, HostProfile};
 
 pub(super) async fn libvirt(node: &Node) -> CheckResult {
@@ -111,6 +114,30 @@ fn is_installed(root: &HostRoot, program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).exists())
 }
 
+/// What assembles the disks of others leaves those of slots alone.
+pub(super) fn disk_assembly(root: &HostRoot, profile: &HostProfile) -> CheckResult {
+    if profile.lab {
+        return CheckResult::skip(&DISK_ASSEMBLY, "the disks of a lab host are files");
+    }
+    let found = assembly::found(root);
+    let free: Vec<&str> = found
+        .iter()
+        .filter(|(_, is_limited)| !is_limited)
+        .map(|(name, _)| *name)
+        .collect();
+    if found.is_empty() {
+        return CheckResult::skip(&DISK_ASSEMBLY, "this host has neither LVM nor mdadm");
+    }
+    let detail = match free.is_empty() {
+        true => "LVM and mdadm leave the disks of slots alone".to_owned(),
+        false => format!(
+            "{} assembles what tenants leave on the disks of slots",
+            free.join(" and ")
+        ),
+    };
+    CheckResult::judge(&DISK_ASSEMBLY, free.is_empty(), detail)
+}
+
 /// Programs that look into the fabric (D-11).
 pub(super) fn rdma_tools(root: &HostRoot, profile: &HostProfile) -> CheckResult {
     if profile.lab {
@@ -196,6 +223,57 @@ mod tests {
         // the journal's folder counts as well
         let unreadable = image_cache(at, &at.join("gone"), 0);
         assert_eq!(failed(&[unreadable]), ["image_cache"]);
+    }
+
+    #[test]
+    fn p9_a_host_that_assembles_what_tenants_leave_on_their_disks_is_reported() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path());
+        let check = || disk_assembly(&root, &profile("kvm"));
+        let write = |path: &str, text: &str| {
+            let path = dir.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        assert_eq!(check().status, EvidenceStatus::Skip);
+        write("usr/sbin/lvm", "");
+        write("etc/lvm/lvm.conf", "# global_filter = [ \"r|.*|\" ]\n");
+        assert_eq!(failed(&[check()]), ["disk_assembly"]);
+        for (path, text) in [
+            (
+                "etc/lvm/lvm.conf",
+                "devices {\n\tglobal_filter = [ \"a|^/dev/sda|\", \"r|.*|\" ]\n}\n",
+            ),
+            (
+                "etc/lvm/lvmlocal.conf",
+                "devices {\n\tglobal_filter = [ \"r|^/dev/nvme|\" ]\n}\n",
+            ),
+            ("etc/lvm/lvm.conf", "global {\n\tevent_activation = 0\n}\n"),
+            ("etc/lvm/lvm.conf", "devices {\n\tuse_devicesfile = 1\n}\n"),
+        ] {
+            write("etc/lvm/lvm.conf", "# nothing\n");
+            write(path, text);
+            assert_eq!(check().status, EvidenceStatus::Pass, "{path} {text}");
+            std::fs::remove_file(dir.path().join(path)).unwrap();
+        }
+        write(
+            "etc/lvm/lvmlocal.conf",
+            "devices {\n\tglobal_filter = [ \"r|^/dev/nvme|\" ]\n}\n",
+        );
+        write("sbin/mdadm", "");
+        write("etc/mdadm/mdadm.conf", "HOMEHOST <system>\n# AUTO -all\n");
+        let found = check();
+        assert_eq!(failed(std::slice::from_ref(&found)), ["disk_assembly"]);
+        assert!(
+            found.detail.starts_with("mdadm assembles"),
+            "{}",
+            found.detail
+        );
+        write(
+            "etc/mdadm/mdadm.conf",
+            "HOMEHOST <system>\nauto +imsm -all\n",
+        );
+        assert_eq!(check().status, EvidenceStatus::Pass);
     }
 
     fn profile(hypervisor: &str) -> HostProfile {
