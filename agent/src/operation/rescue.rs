@@ -1,8 +1,8 @@
 //! Rescue: the VM is stopped and started from a rescue image, with its own disks beside it, untouched. The image is copied to a
 //! file of its own, of which nothing is kept: a start, a reboot or a release of the VM ends the rescue and removes the file.
 use std::ffi::OsStr;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
 
 use futures::FutureExt;
 use gpuaas_proto::gpuaas::agent::v1 as pb;
@@ -97,8 +97,9 @@ async fn copy_image(work: &Work) -> HostResult<Done> {
     blocking::here(|| make_folder(&folder))?;
     make_room(work, &source.digest).await?;
     let from = work.node.images.file(&source.digest);
-    // whole from the beginning: it does not grow while it is used
-    let mut arguments: Vec<&OsStr> = ["convert", "-f", "raw", "-O", "raw", "-S", "0"]
+    blocking::here(|| make_disk(&file, &from))?;
+    // onto the file that is there, and whole from the beginning: it does not grow while it is used
+    let mut arguments: Vec<&OsStr> = ["convert", "-n", "-f", "raw", "-O", "raw", "-S", "0"]
         .iter()
         .map(AsRef::as_ref)
         .collect();
@@ -107,6 +108,23 @@ async fn copy_image(work: &Work) -> HostResult<Done> {
         .await?
         .success("qemu-img")?;
     Ok(Done::with(format!("{} is copied", source.digest)))
+}
+
+/// Makes the file, as large as the image. What the guest writes there is its owner's: the agent alone reads it, and libvirt gives it to
+/// the hypervisor's user while the VM has it. What is left of a copy that was broken off goes, with whoever has it open.
+fn make_disk(file: &Path, image: &Path) -> HostResult<()> {
+    let failed = || io_error("cannot make the rescue disk");
+    let bytes = std::fs::metadata(image).map_err(failed())?.len();
+    match std::fs::remove_file(file) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed()(error)),
+        _ => {}
+    }
+    let made = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(file);
+    made.and_then(|made| made.set_len(bytes)).map_err(failed())
 }
 
 fn rescue_disk(work: &Work) -> PathBuf {

@@ -1,5 +1,6 @@
 //! A host whose own file system is full, on a small one of this machine.
 use std::ffi::OsString;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -102,7 +103,7 @@ async fn state(node: &Node, of: AllocationId) -> Option<PowerState> {
     state.expect("libvirt")
 }
 
-/// The guest could fill its rescue disk up to the last byte, and the journal lies on the same file system.
+/// The guest could fill its rescue disk up to the last byte, and the journal lies on the same file system. P11: nobody else reads it.
 #[tokio::test]
 async fn p5_a_rescue_that_a_full_disk_has_no_room_for_leaves_the_vm_running() {
     let small = Small::mount("16m");
@@ -148,6 +149,19 @@ async fn p5_a_rescue_that_a_full_disk_has_no_room_for_leaves_the_vm_running() {
     assert!(node.journal.start_operation(&rescue).expect("a journal"));
     let room = world::step(&node, rescue.id, "verify_image").await;
     room.expect("room");
+    // what an agent before had made for everybody to read is not read on
+    let disk = node.rescue_dir(&vm.vm_name()).join("disk.raw");
+    std::fs::create_dir_all(disk.parent().expect("a folder")).expect("a folder");
+    std::fs::write(&disk, "left").expect("a file");
+    let mut left = std::fs::File::open(&disk).expect("a file");
+    let copied = world::step(&node, rescue.id, "copy_image").await;
+    copied.expect("copied");
+    let data = std::fs::metadata(&disk).expect("a disk");
+    assert_eq!(data.permissions().mode() & 0o777, 0o600);
+    assert!(data.blocks() * 512 >= 1 << 20, "it is whole");
+    assert!(std::fs::read(&disk).expect("a disk") == [7_u8; 1 << 20]);
+    let seen = std::io::read_to_string(&mut left).expect("a file");
+    assert_eq!(seen, "left");
     node.hypervisor
         .undefine(vm.vm_name().as_str())
         .await
