@@ -7,13 +7,16 @@ use serde::Deserialize;
 use crate::disk::policy::WipePolicy;
 use crate::journal::Kind;
 
+/// Shortest lease that makes sense, in seconds.
+pub const MIN_LEASE_S: u64 = 5;
+
 /// Bounds of time and size. All times in seconds.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     /// Longest graceful shutdown a caller may request.
     pub max_graceful_s: u64,
-    /// Longest lease.
+    /// Longest lease, at least 5.
     pub max_lease_s: u64,
     /// Longest wait for the guest's address when the image names no boot timeout.
     pub boot_timeout_s: u64,

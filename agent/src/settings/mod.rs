@@ -115,7 +115,9 @@ use uuid::Uuid;
 
 use crate::checks::NodeMode;
 
-pub use limits::{JournalSettings, Limits, Polling, SerialLog, Telemetry, Wipe, WipeVerification};
+pub use limits::{
+    JournalSettings, Limits, MIN_LEASE_S, Polling, SerialLog, Telemetry, Wipe, WipeVerification,
+};
 pub use network::{
     BridgeKind, Dhcp, Fabric, FabricKind, GpuFabric, GpuFabricManager, HostService, Ingress,
     Network, PRIVATE_NAT,
