@@ -15,6 +15,7 @@ use crate::build;
 use crate::enrol;
 use crate::gpu_fabric;
 use crate::host::recording::Recording;
+use crate::image::space;
 use crate::ingress;
 use crate::journal::Journal;
 use crate::leftovers;
@@ -294,6 +295,12 @@ async fn serve(common: CommonSettings, own: Settings) -> anyhow::Result<()> {
         shutdown.clone(),
     );
     let leftovers = leftovers::run(&node, leftovers::INTERVAL, shutdown.clone());
+    let space = space::run(
+        &node.images,
+        &node.settings.state_dir,
+        space::INTERVAL,
+        shutdown.clone(),
+    );
     let metadata = metadata::run(&node, &context, shutdown.clone());
     let updates = update::run(&node.updates, &node.journal, shutdown.clone());
     let serial = serial::run(
@@ -303,7 +310,7 @@ async fn serve(common: CommonSettings, own: Settings) -> anyhow::Result<()> {
     );
     telemetry::metrics::show(&context.meter, &node.telemetry);
     let measured = telemetry::follow::run(&node, shutdown.clone());
-    let (served, heartbeats, kept, (), (), (), fabric, (), (), (), ()) = tokio::join!(
+    let (served, heartbeats, kept, (), (), (), (), fabric, (), (), (), ()) = tokio::join!(
         async {
             let outcome = server.await;
             shutdown.cancel();
@@ -319,6 +326,7 @@ async fn serve(common: CommonSettings, own: Settings) -> anyhow::Result<()> {
         retention,
         rules,
         leftovers,
+        space,
         partitions,
         metadata,
         updates,

@@ -25,7 +25,7 @@ use crate::journal::Journal;
 use crate::network::NetworkRules;
 use crate::prepare::machine::{Kernel, Sysfs};
 use crate::serial::SerialLogs;
-use crate::settings::{NvmeAttachment, Settings};
+use crate::settings::{MIN_LEASE_S, NvmeAttachment, Settings};
 use crate::telemetry::Telemetry;
 use crate::topology::observed::Observed;
 use crate::topology::packet::Packets;
@@ -97,6 +97,7 @@ impl Node {
     pub fn open_at(root: HostRoot, settings: Settings, ca_pem: &[u8]) -> HostResult<Self> {
         check_images(&settings, &root)?;
         check_nvme(&settings)?;
+        check_lease(&settings)?;
         prepare_state(
             &settings.state_dir,
             [&seeds_dir(&settings), &rescue_dir(&settings)],
@@ -116,7 +117,7 @@ impl Node {
             &settings.images.cache_dir,
             Registry::new(&registry_ca),
             Arc::clone(&journal),
-            settings.limits.max_image_bytes,
+            &settings.limits,
         )?;
         let updates = Updates::open(
             &settings.state_dir,
@@ -261,6 +262,15 @@ fn check_nvme(settings: &Settings) -> HostResult<()> {
     Ok(())
 }
 
+/// A lease is as long as its caller asks for, between two bounds.
+fn check_lease(settings: &Settings) -> HostResult<()> {
+    if settings.limits.max_lease_s >= MIN_LEASE_S {
+        return Ok(());
+    }
+    let rule = format!("agent.limits.max_lease_s must be at least {MIN_LEASE_S}");
+    Err(HostError::invalid("agent.limits.max_lease_s", rule))
+}
+
 /// The state folder can be passed through by the hypervisor's user, who reads seeds; everything secret in it
 /// has a mode of its own.
 fn prepare_state(state: &Path, [seeds, rescue]: [&Path; 2]) -> HostResult<()> {
@@ -310,6 +320,27 @@ mod tests {
             refused.message.contains("agent.profile.nvme must be"),
             "{refused}"
         );
+    }
+
+    #[test]
+    fn a_longest_lease_below_the_shortest_is_refused_at_the_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let host = |max_lease_s| {
+            let state = dir.path().join("host");
+            let mut host = settings(true, dir.path(), &state, &dir.path().join("images"));
+            host.limits.max_lease_s = max_lease_s;
+            Node::open(host, b"")
+        };
+        let Err(refused) = host(4) else {
+            panic!("no lease would lie between its bounds");
+        };
+        assert_eq!(refused.field, Some("agent.limits.max_lease_s"));
+        assert_eq!(
+            refused.message,
+            "agent.limits.max_lease_s must be at least 5"
+        );
+        assert!(!dir.path().join("host").exists());
+        assert!(host(5).is_ok());
     }
 
     #[test]

@@ -100,7 +100,7 @@ PYTHON
 
 disk() {
     rm -f "$out/host.raw"
-    truncate -s 4000M "$out/host.raw"
+    truncate -s 6000M "$out/host.raw"
     mke2fs -q -t ext4 -L root -E lazy_itable_init=1,lazy_journal_init=1 -d "$root" "$out/host.raw"
 }
 

@@ -7,6 +7,7 @@
 # GPUAAS_SLICE_INSTALL_PACKAGES=0     the image has the packages
 # GPUAAS_SLICE_HUGEPAGES_1G=512       reserve so many hugepages of 1 GiB at boot
 # GPUAAS_SLICE_NETWORK_TUNING=1       the tuning profile of the host's network
+# GPUAAS_SLICE_LIMIT_DISK_ASSEMBLY=0  the site keeps LVM and mdadm from the disks of slots
 # GPUAAS_NODE_AGENT_DEB=FILE          install the agent from this package first, where it is missing
 set -eu
 agent=${GPUAAS_NODE_AGENT:-gpuaas-node-agent}

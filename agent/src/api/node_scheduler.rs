@@ -20,12 +20,13 @@ use crate::journal::{LeaseRow, PowerRow};
 use crate::lease::{LeaseSpec, MAX_SLOTS, Purpose};
 use crate::operation::{network_group, rescue_host_key};
 use crate::plan::plan;
+use crate::settings::MIN_LEASE_S;
 use crate::vm::{Domain, PowerState};
 use crate::vm_files;
 use crate::wall_clock::timestamp;
 
-/// Shortest lease that makes sense, and the default.
-const MIN_LEASE: Duration = Duration::from_secs(5);
+/// Shortest lease, and the default.
+const MIN_LEASE: Duration = Duration::from_secs(MIN_LEASE_S);
 const DEFAULT_LEASE: Duration = Duration::from_secs(300);
 
 /// The service.
@@ -64,10 +65,11 @@ impl NodeSchedulerApi {
     }
 
     fn duration(&self, requested: Option<prost_types::Duration>) -> HostResult<Duration> {
-        let Some(requested) = requested else {
-            return Ok(DEFAULT_LEASE);
-        };
+        // at least the shortest, or the agent does not start
         let most = Duration::from_secs(self.0.node.settings.limits.max_lease_s);
+        let Some(requested) = requested else {
+            return Ok(DEFAULT_LEASE.min(most));
+        };
         let requested = Duration::try_from(requested)
             .map_err(|_| HostError::invalid("duration", "must not be negative"))?;
         Ok(requested.clamp(MIN_LEASE, most))

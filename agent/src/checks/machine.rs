@@ -214,6 +214,22 @@ pub const TOOLS: Check = Check {
     by: Observer::Agent,
 };
 
+/// LVM and mdadm leave the disks of slots alone.
+pub const DISK_ASSEMBLY: Check = Check {
+    id: "disk_assembly",
+    proves: "The host leaves alone what tenants write to the disks of slots: neither LVM nor mdadm assembles it.",
+    observed: "Where LVM is installed, its settings have a `global_filter` that rejects disks, `event_activation = 0` or `use_devicesfile = 1`. Where mdadm is installed, `/etc/mdadm/mdadm.conf` has `AUTO -all`.",
+    remedy: "Run gpuaas-node-agent deploy-bootstrap again, and do by hand what it skips.",
+    steps: &[
+        "`gpuaas-node-agent deploy-bootstrap --dry-run` shows what it would write, and why it skips LVM or mdadm: it never touches what the host itself stands on.",
+        "By hand: a `global_filter` in `/etc/lvm/lvmlocal.conf` that accepts the disks of the host by their links in `/dev/disk/by-id` and rejects `/dev/nvme`; `ARRAY` lines for the arrays of the host (`mdadm --detail --scan`) and `AUTO -all` in `/etc/mdadm/mdadm.conf`. Then `update-initramfs -u -k all`.",
+        "If a slot is blocked because `dm-…` or `md…` is stacked on its disk: `vgchange -an NAME` or `mdadm --stop /dev/mdN`, then repair the slot.",
+    ],
+    severity: Severities::GPU_SLICES.warn(),
+    scope: Scope::Host,
+    by: Observer::Agent,
+};
+
 /// RDMA tools (D-11).
 pub const RDMA_TOOLS: Check = Check {
     id: "rdma_tools",
@@ -244,10 +260,13 @@ pub const RELAY_KEY: Check = Check {
 /// The image cache.
 pub const IMAGE_CACHE: Check = Check {
     id: "image_cache",
-    proves: "The image cache can store images.",
-    observed: "The agent writes and removes a file in the cache.",
-    remedy: "Make the image cache writable and give it space.",
-    steps: &["`df -h` and `ls -ld` of the setting `agent.images.cache_dir`."],
+    proves: "The image cache can store images, and the agent its journal.",
+    observed: "The agent writes a file without a name to the cache, and `agent.limits.min_free_bytes` are free on the file systems of `agent.images.cache_dir` and `agent.state_dir`.",
+    remedy: "Make the image cache writable, and free some space on the host.",
+    steps: &[
+        "`df -h` and `ls -ld` of the settings `agent.images.cache_dir` and `agent.state_dir`.",
+        "The agent removes cached images that no operation needs before it fails this check; find what else uses the space: `du -xh --max-depth=2 / | sort -h | tail`.",
+    ],
     severity: Severities::VMS,
     scope: Scope::Host,
     by: Observer::Agent,

@@ -150,7 +150,7 @@ impl Check {
 }
 
 /// Every check, in the order of evidence and runbook.
-pub const ALL: [&Check; 44] = [
+pub const ALL: [&Check; 45] = [
     &NODE_AGENT,
     &NODE_MODE,
     &SITE_BOOTSTRAP,
@@ -169,6 +169,7 @@ pub const ALL: [&Check; 44] = [
     &FIRMWARE,
     &LIBVIRT_FOLDER,
     &TOOLS,
+    &DISK_ASSEMBLY,
     &RDMA_TOOLS,
     &RELAY_KEY,
     &IMAGE_CACHE,

@@ -5,10 +5,10 @@
 //! sent: whoever repeats a change that broke off finds the change done, and still sends the signal.
 //!
 //! The network group of a VM is a tag of its reservation, which dnsmasq itself has no use for: what decides on the rules of
-//! the guests' network lies in one place.
+//! the guests' network lies in one place. Beside it is the version of the change that named the group, so that no agent, also one
+//! that was started since, takes an earlier change for a later one.
 mod lease;
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -36,9 +36,8 @@ pub struct Dhcp {
     settings: settings::Dhcp,
     /// Where its process is looked up.
     root: HostRoot,
-    /// Held while reservations change, together with the lock of [`Self::alone`]: the version of the network group that each
-    /// VM was told last.
-    versions: Arc<Mutex<BTreeMap<VmName, u64>>>,
+    /// Held while reservations change, together with the lock of [`Self::alone`].
+    changes: Arc<Mutex<()>>,
 }
 
 /// A reservation as its file has it.
@@ -51,13 +50,13 @@ pub struct Reservation {
     pub ip: Ipv4Addr,
     /// The VMs that it may reach.
     pub group: Option<NetworkGroup>,
+    /// Version of the last change of the group; 0 where there was none.
+    pub version: u64,
 }
 
-/// The versions of network groups, while nobody else of this process changes a reservation.
-type Versions<'a> = MutexGuard<'a, BTreeMap<VmName, u64>>;
-
-/// Of the tag that names the group.
+/// Of the tags that name the group and the version of its last change.
 const GROUP_TAG: &str = "set:group-";
+const VERSION_TAG: &str = "set:version-";
 
 impl Dhcp {
     /// Over these files.
@@ -65,7 +64,7 @@ impl Dhcp {
         Self {
             settings,
             root: HostRoot::new("/"),
-            versions: Arc::default(),
+            changes: Arc::default(),
         }
     }
 
@@ -75,11 +74,24 @@ impl Dhcp {
         Self { root, ..self }
     }
 
-    /// Writes a VM's reservation, replacing an earlier one, and notifies dnsmasq.
+    /// Writes a VM's reservation, replacing an earlier one, and notifies dnsmasq. Whom the VM may reach stays as a later change
+    /// said: the step of a launch that reserves the address may run again.
     pub fn reserve(&self, reservation: &Reservation) -> HostResult<()> {
         blocking::here(|| {
             let _alone = self.alone()?;
-            self.reserve_here(reservation)
+            let vm = &reservation.vm;
+            let text = std::fs::read_to_string(self.file(vm)).unwrap_or_default();
+            let before = parse_reservation(vm.clone(), &text);
+            let later = before.filter(|before| before.version > reservation.version);
+            let (group, version) = match later {
+                Some(later) => (later.group, later.version),
+                None => (reservation.group, reservation.version),
+            };
+            self.reserve_here(&Reservation {
+                group,
+                version,
+                ..reservation.clone()
+            })
         })
     }
 
@@ -91,19 +103,19 @@ impl Dhcp {
         version: u64,
     ) -> HostResult<bool> {
         blocking::here(|| {
-            let (mut versions, _lock) = self.alone()?;
-            if versions.get(vm).is_some_and(|last| *last > version) {
-                return Ok(false);
-            }
+            let _alone = self.alone()?;
             let mut reservations = self.reservations_here()?.into_iter();
             let Some(reservation) = reservations.find(|one| one.vm == *vm) else {
                 return Ok(false);
             };
-            versions.insert(vm.clone(), version);
+            if reservation.version > version {
+                return Ok(false);
+            }
             let differs = reservation.group != group;
-            if differs {
+            if differs || reservation.version != version {
                 self.reserve_here(&Reservation {
                     group,
+                    version,
                     ..reservation
                 })?;
             }
@@ -113,8 +125,8 @@ impl Dhcp {
 
     /// Nobody on this host changes reservations beside the holder of what this returns: no other call, and no other process
     /// of ours, which an operator's check is. The lock is on the folder itself, and ends with its process.
-    fn alone(&self) -> HostResult<(Versions<'_>, Option<File>)> {
-        let versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
+    fn alone(&self) -> HostResult<(MutexGuard<'_, ()>, Option<File>)> {
+        let changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         let failed = || io_error("cannot lock the reservations");
         let folder = match File::open(&self.settings.hosts_dir) {
             // then there is nothing to change either
@@ -124,7 +136,7 @@ impl Dhcp {
         if let Some(folder) = &folder {
             folder.lock().map_err(failed())?;
         }
-        Ok((versions, folder))
+        Ok((changes, folder))
     }
 
     fn reserve_here(&self, reservation: &Reservation) -> HostResult<()> {
@@ -136,9 +148,17 @@ impl Dhcp {
             .settings
             .hosts_dir
             .join(format!(".{}.part", reservation.vm));
-        let Reservation { mac, ip, group, .. } = reservation;
-        let tag = group.map(|group| format!(",{GROUP_TAG}{group}"));
-        let line = format!("{mac},{ip}{}\n", tag.unwrap_or_default());
+        let Reservation {
+            mac,
+            ip,
+            group,
+            version,
+            ..
+        } = reservation;
+        let group = group.map(|group| format!(",{GROUP_TAG}{group}"));
+        let version = (*version > 0).then(|| format!(",{VERSION_TAG}{version}"));
+        let tags = [group, version].map(Option::unwrap_or_default).concat();
+        let line = format!("{mac},{ip}{tags}\n");
         std::fs::write(&part, line).map_err(io_error("cannot write the reservation"))?;
         std::fs::rename(&part, &file).map_err(io_error("cannot place the reservation"))?;
         self.reload(&reservation.vm)
@@ -147,8 +167,7 @@ impl Dhcp {
     /// Removes a VM's reservation; none is fine.
     pub fn remove(&self, vm: &VmName) -> HostResult<()> {
         blocking::here(|| {
-            let (mut versions, _lock) = self.alone()?;
-            versions.remove(vm);
+            let _alone = self.alone()?;
             self.remove_here(vm)
         })
     }
@@ -317,8 +336,17 @@ pub(crate) fn parse_reservation(vm: VmName, text: &str) -> Option<Reservation> {
     let mut parts = text.trim().split(',');
     let mac = parts.next()?.parse().ok()?;
     let ip = parts.next()?.parse().ok()?;
-    let group = parts.find_map(|part| part.strip_prefix(GROUP_TAG)?.parse().ok());
-    Some(Reservation { vm, mac, ip, group })
+    let tags: Vec<&str> = parts.collect();
+    let tag = |name: &str| tags.iter().find_map(|tag| tag.strip_prefix(name));
+    Some(Reservation {
+        vm,
+        mac,
+        ip,
+        group: tag(GROUP_TAG).and_then(|group| group.parse().ok()),
+        version: tag(VERSION_TAG)
+            .and_then(|version| version.parse().ok())
+            .unwrap_or(0),
+    })
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ fn here(folder: &std::path::Path) -> Dhcp {
 }
 
 #[test]
-fn a_vm_is_told_by_the_latest_change_of_its_project() {
+fn p6_a_vm_is_told_by_the_latest_change_of_its_project() {
     let folder = tempfile::tempdir().unwrap();
     let dhcp = here(folder.path());
     let vm: VmName = "gpuaas-slice-0192f0c1aaaa7bbb8ccc0123456789ab"
@@ -53,9 +53,31 @@ fn a_vm_is_told_by_the_latest_change_of_its_project() {
     assert_eq!(now(), Some(group));
     let _unheard = dhcp.regroup(&vm, None, 8);
     assert_eq!(now(), None);
+    // the same to an agent that was started since
+    let next = here(folder.path());
+    assert!(!next.regroup(&vm, Some(group), 7).unwrap(), "an older one");
+    assert_eq!(now(), None);
+    // a later change that changes nothing is the last one all the same
+    let _unheard = next.regroup(&vm, None, 10);
+    assert!(!dhcp.regroup(&vm, Some(group), 9).unwrap());
+    // and stays so when the launch reserves the address again
+    let again = Reservation {
+        vm: vm.clone(),
+        mac: mac("52:54:00:10:00:0a"),
+        ip: Ipv4Addr::new(10, 100, 0, 10),
+        group: Some(group),
+        version: 0,
+    };
+    let _unheard = next.reserve(&again);
+    assert_eq!(now(), None);
+    let _unheard = next.regroup(&vm, Some(group), 11);
+    assert_eq!(
+        std::fs::read_to_string(dhcp.file(&vm)).unwrap(),
+        format!("52:54:00:10:00:0a,10.100.0.10,set:group-{group},set:version-11\n")
+    );
     // a VM that was removed meanwhile gets no reservation by it
     std::fs::remove_file(dhcp.file(&vm)).unwrap();
-    assert!(!dhcp.regroup(&vm, Some(group), 9).unwrap());
+    assert!(!dhcp.regroup(&vm, Some(group), 12).unwrap());
     assert!(dhcp.reservations().unwrap().is_empty());
 }
 
@@ -74,6 +96,7 @@ fn a_vm_that_gets_the_address_of_the_probe_has_it_alone() {
         mac: mac("52:54:00:10:00:0a"),
         ip: Ipv4Addr::new(10, 100, 0, last),
         group: None,
+        version: 0,
     };
     let _unheard = dhcp.reserve(&reservation(10));
     assert!(probe.exists(), "another address");
@@ -135,11 +158,17 @@ fn leases_and_reservations_parse() {
         .parse()
         .unwrap();
     let alone = parse_reservation(vm.clone(), "52:54:00:10:00:0a,10.100.0.10\n").unwrap();
-    assert_eq!(alone.group, None);
+    assert_eq!((alone.group, alone.version), (None, 0));
     let group = "0192f0c1-aaaa-7bbb-8ccc-0123456789ab";
     let line = format!("52:54:00:10:00:0a,10.100.0.10,set:group-{group}\n");
     let grouped = parse_reservation(vm.clone(), &line).unwrap();
-    assert_eq!(grouped.group, Some(group.parse().unwrap()));
+    assert_eq!(
+        (grouped.group, grouped.version),
+        (Some(group.parse().unwrap()), 0)
+    );
+    let changed = "52:54:00:10:00:0a,10.100.0.10,set:version-7\n";
+    let changed = parse_reservation(vm.clone(), changed).unwrap();
+    assert_eq!((changed.group, changed.version), (None, 7));
     assert!(parse_reservation(vm, "nonsense").is_none());
 }
 

@@ -97,7 +97,7 @@ impl fmt::Display for Blocker {
             Self::Missing => write!(f, "no device has this identity"),
             Self::Ambiguous(what) => write!(
                 f,
-                "the identity leads to {what}, which is not one whole disk"
+                "the identity leads to {what}, and not to one whole disk of that name"
             ),
             Self::NotABlockDevice => write!(f, "not a block device"),
             Self::ReadOnly => write!(f, "read-only"),

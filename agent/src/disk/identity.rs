@@ -69,7 +69,7 @@ pub enum Resolution {
     Device(String),
     /// To nothing.
     Missing,
-    /// To more than one device, or to something that is not a disk.
+    /// To more than one device, to something that is not a disk, or to a disk of another name.
     Ambiguous(String),
 }
 
@@ -85,10 +85,11 @@ pub fn is_nvme_disk(name: &str) -> bool {
     digits(controller) && digits(namespace)
 }
 
-/// Resolves a by-id link below a root.
+/// Resolves a by-id link below a root. The link is what another program made of the kernel's name for the namespace, some time ago:
+/// where the kernel tells the name, it decides whether this is the disk.
 ///
 /// # Errors
-/// The link is there and cannot be read.
+/// The link is there and cannot be read; the kernel's name cannot be read.
 pub fn resolve_by_id(root: &HostRoot, link: &str) -> HostResult<Resolution> {
     let target = match std::fs::read_link(root.path(format!("{BY_ID}/{link}"))) {
         Ok(target) => target,
@@ -103,9 +104,20 @@ pub fn resolve_by_id(root: &HostRoot, link: &str) -> HostResult<Resolution> {
     }
     let block = format!("/sys/class/block/{name}");
     match std::fs::symlink_metadata(root.path(&block)) {
-        Ok(_) => Ok(Resolution::Device(name.into_owned())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Resolution::Missing),
-        Err(error) => Err(io_error(format_args!("cannot read {block}"))(error)),
+        Ok(_) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(Resolution::Missing);
+        }
+        Err(error) => return Err(io_error(format_args!("cannot read {block}"))(error)),
+    }
+    let wwid = root.value(format!("{block}/wwid"));
+    let wwid = wwid.map_err(io_error(format_args!("cannot read {block}/wwid")))?;
+    let own = link.strip_prefix("nvme-").unwrap_or(link);
+    match wwid {
+        Some(wwid) if !wwid.eq_ignore_ascii_case(own) => {
+            Ok(Resolution::Ambiguous(format!("{name} ({wwid})")))
+        }
+        _ => Ok(Resolution::Device(name.into_owned())),
     }
 }
 
@@ -301,6 +313,36 @@ mod tests {
             resolve_by_id(&root, name).unwrap(),
             Resolution::Ambiguous("nvme7n1p1".into())
         );
+    }
+
+    #[test]
+    fn p9_a_link_to_a_disk_that_the_kernel_knows_by_another_name_leads_nowhere() {
+        let dir = tempfile::tempdir().unwrap();
+        let by_id = dir.path().join("dev/disk/by-id");
+        let block = dir.path().join("sys/class/block/nvme4n1");
+        std::fs::create_dir_all(&by_id).unwrap();
+        std::fs::create_dir_all(&block).unwrap();
+        let root = HostRoot::new(dir.path());
+        let name = "nvme-eui.000000000000000100a075244a103331";
+        std::os::unix::fs::symlink("../../nvme4n1", by_id.join(name)).unwrap();
+        let device = Resolution::Device("nvme4n1".into());
+        // an older kernel tells none
+        assert_eq!(resolve_by_id(&root, name).unwrap(), device);
+        for (wwid, own) in [
+            ("eui.000000000000000100a075244a103331\n", true),
+            ("eui.000000000000000100a075244a103332\n", false),
+            ("uuid.0f5d4f6e-5f9c-4f0b-8a54-0d8d7b1f0a00\n", false),
+            ("nvme.1344-323334-4d6963726f6e-00000001\n", false),
+            ("\n", false),
+        ] {
+            std::fs::write(block.join("wwid"), wwid).unwrap();
+            let found = resolve_by_id(&root, name).unwrap();
+            let another = Resolution::Ambiguous(format!("nvme4n1 ({})", wwid.trim()));
+            assert_eq!(found, if own { device.clone() } else { another });
+        }
+        std::fs::remove_file(block.join("wwid")).unwrap();
+        std::fs::create_dir(block.join("wwid")).unwrap();
+        assert!(resolve_by_id(&root, name).is_err(), "it cannot be read");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::decide::{AfterOpen, Blocker, Intent, ProvenDisk, decide, refusal};
 use super::device_number::block_number;
-use super::exclusive::{ExclusiveDisk, is_busy};
+use super::exclusive::{ExclusiveDisk, is_busy_apart};
 use super::facts::{DiskFacts, DomainUse, diskseq, gather};
 use super::identity::{DiskIdentity, Resolution, loop_devices, resolve_by_id, resolve_lab};
 use super::signatures::{LIMIT, signatures, signatures_within};
@@ -92,7 +92,7 @@ impl DiskProbe {
         facts.domains = blocking::run(move || used_by(&domains, &aliases)).await?;
         let device = Path::new("/dev").join(&name);
         if self.root.is_live() {
-            facts.busy = is_busy(&device)?;
+            facts.busy = is_busy_apart(device.clone()).await?;
         }
         if self.root.is_live() || recording::is_replay() {
             facts.signatures = signatures(&device, LIMIT).await?;
@@ -138,7 +138,7 @@ impl DiskProbe {
     /// # Errors
     /// `DISK_UNSAFE` when something else has it open, or it became another disk.
     pub async fn open_exclusively(&self, disk: ProvenDisk) -> HostResult<ExclusiveDisk> {
-        let opened = ExclusiveDisk::open(disk)?;
+        let opened = ExclusiveDisk::open(disk).await?;
         let after = AfterOpen {
             resolution: self.resolve(opened.identity()).await?,
             diskseq: diskseq(&self.root, opened.name())?,

@@ -2,8 +2,8 @@
 //! a larger one at both ends and in samples at random offsets.
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use nix::fcntl::OFlag;
@@ -65,15 +65,15 @@ pub fn ranges(
         .collect()
 }
 
-/// Reads the pieces; returns the bytes read when all are zero, else where the first other byte's piece is. `progress`
-/// gets percent and decides whether to go on: a verification that nobody needs must not block the disk.
+/// Reads the pieces of an open disk; returns the bytes read when all are zero, else where the first other byte's piece is.
+/// `progress` gets percent and decides whether to go on: a verification that nobody needs must not block the disk.
 pub fn read_zero(
-    device: &Path,
+    disk: &File,
     ranges: &[Range],
     mut progress: impl FnMut(u32) -> bool,
 ) -> HostResult<u64> {
     let total: u64 = ranges.iter().map(|range| range.length).sum();
-    let mut file = open(device)?;
+    let mut file = past_cache(disk)?;
     let zeros = vec![0_u8; usize::try_from(CHUNK).unwrap_or(ALIGN)];
     let mut buffer = vec![0_u8; zeros.len() + ALIGN];
     let skip = buffer.as_ptr().align_offset(ALIGN).min(ALIGN);
@@ -108,17 +108,14 @@ pub fn read_zero(
     Ok(done)
 }
 
-/// Opens past the page cache, exclusively: nothing may use a disk that is being proven empty.
-fn open(device: &Path) -> HostResult<File> {
-    let flags = OFlag::O_DIRECT | OFlag::O_EXCL | OFlag::O_CLOEXEC;
+/// The very disk that is open, past the page cache: its name may be another disk's by now.
+fn past_cache(disk: &File) -> HostResult<File> {
+    let flags = OFlag::O_DIRECT | OFlag::O_CLOEXEC;
     OpenOptions::new()
         .read(true)
         .custom_flags(flags.bits())
-        .open(device)
-        .map_err(io_error(format_args!(
-            "cannot open {} to read it back",
-            device.display()
-        )))
+        .open(format!("/proc/self/fd/{}", disk.as_raw_fd()))
+        .map_err(io_error("cannot open the disk to read it back"))
 }
 
 #[cfg(test)]
@@ -153,11 +150,17 @@ mod tests {
             start: 0,
             length: 3 * 4096,
         }];
-        assert_eq!(read_zero(&path, &whole, |_| true).unwrap(), 3 * 4096);
+        let disk = File::open(&path).unwrap();
+        assert_eq!(read_zero(&disk, &whole, |_| true).unwrap(), 3 * 4096);
         content[2 * 4096 + 17] = 1;
         std::fs::write(&path, &content).unwrap();
-        let error = read_zero(&path, &whole, |_| true).unwrap_err();
+        let error = read_zero(&disk, &whole, |_| true).unwrap_err();
         assert_eq!(error.reason, ErrorReason::WipeNotProven);
+        // another disk has the name by now
+        let other = dir.path().join("other");
+        std::fs::write(&other, vec![0_u8; 3 * 4096]).unwrap();
+        std::fs::rename(other, &path).unwrap();
+        assert!(read_zero(&disk, &whole, |_| true).is_err());
     }
 
     #[test]
@@ -170,7 +173,8 @@ mod tests {
             length: 4096,
         });
         let mut reports = 0;
-        let broken_off = read_zero(&path, &pieces, |_| {
+        let disk = File::open(&path).unwrap();
+        let broken_off = read_zero(&disk, &pieces, |_| {
             reports += 1;
             false
         });

@@ -1,7 +1,7 @@
 //! External programs, always as argument vectors, never through a shell.
 //!
 //! A program that changes a disk must not outlive the agent: a clone that goes on after its agent died would
-//! write below the next one. Such programs are started through `setpriv --pdeathsig KILL`.
+//! write below the next one. Such programs are started through `setpriv --pdeathsig KILL`, from the thread of [`forker`].
 use std::ffi::OsStr;
 use std::process::Stdio;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
 use super::output::Output;
-use super::recording;
+use super::{forker, recording};
 use crate::error::{HostError, HostResult};
 
 /// Longest wait for a program that only looks at something.
@@ -32,8 +32,17 @@ pub fn command<S: AsRef<OsStr>>(program: &str, arguments: &[S]) -> Command {
     command
 }
 
-/// A command that dies with its handle and with the agent.
-pub fn bound_command<S: AsRef<OsStr>>(program: &str, arguments: &[S]) -> Command {
+/// Starts a program that dies with its handle and with the agent.
+///
+/// # Errors
+/// It cannot be started.
+pub async fn spawn_bound<S: AsRef<OsStr>>(program: &str, arguments: &[S]) -> HostResult<Child> {
+    let mut command = bound_command(program, arguments);
+    let child = forker::run(move || command.spawn()).await;
+    child.map_err(|error| cannot_run(program, &error))
+}
+
+fn bound_command<S: AsRef<OsStr>>(program: &str, arguments: &[S]) -> Command {
     let mut all: Vec<&OsStr> = vec![
         "--pdeathsig".as_ref(),
         "KILL".as_ref(),
@@ -95,7 +104,8 @@ pub async fn run_bound<S: AsRef<OsStr>>(
             "{program} is not run on a recorded host"
         )));
     }
-    finish(program, bound_command(program, arguments), "", limit).await
+    let child = spawn_bound(program, arguments).await?;
+    await_end(program, child, "", limit).await
 }
 
 /// The same for a program of somebody else's, without arguments: it sees these variables and no others, and what it has
@@ -114,9 +124,12 @@ pub async fn run_bound_alone(
     command.env_clear();
     command.envs(environment.iter().map(|(name, value)| (name, value)));
     command.process_group(0);
-    let spawned = command.spawn();
-    let child = spawned.map_err(|error| cannot_run(program, &error))?;
-    let _group = ProcessGroup(child.id());
+    let spawned = forker::run(move || {
+        let child = command.spawn()?;
+        let group = ProcessGroup(child.id());
+        Ok((child, group))
+    });
+    let (child, _group) = spawned.await.map_err(|error| cannot_run(program, &error))?;
     await_end(program, child, "", limit).await
 }
 
@@ -199,6 +212,8 @@ pub async fn drain(stream: Option<impl tokio::io::AsyncRead + Unpin>) -> String 
 
 #[cfg(test)]
 mod tests {
+    use gpuaas_dev::until::until;
+
     use super::*;
 
     #[tokio::test]
@@ -248,6 +263,51 @@ mod tests {
         let rest = tokio::time::timeout(PROBE_LIMIT * 6, rest).await;
         let rest = rest.expect("the end of the child is the end of the pipe");
         assert_eq!(rest.unwrap().unwrap(), 0);
+    }
+
+    /// The thread of a pool that has nothing to do ends, also while a program runs that was asked for on it.
+    #[test]
+    fn p5_a_bound_program_goes_on_when_the_thread_that_asked_for_it_ends() {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let (handle, at) = (runtime.handle().clone(), pipe.clone());
+        let asking = std::thread::spawn(move || {
+            let thread = nix::unistd::gettid();
+            let child = handle.block_on(async {
+                let child = spawn_bound("cat", &[at]).await.unwrap();
+                let comm = format!("/proc/{}/comm", child.id().unwrap());
+                until("the program to run", PROBE_LIMIT, async || {
+                    let name = std::fs::read_to_string(&comm).ok()?;
+                    (name.trim() == "cat").then_some(())
+                })
+                .await;
+                child
+            });
+            (thread, child)
+        });
+        let (thread, child) = asking.join().unwrap();
+        let output = runtime.block_on(async {
+            let task = format!("/proc/self/task/{thread}");
+            until("the end of the thread", PROBE_LIMIT, async || {
+                (!std::path::Path::new(&task).exists()).then_some(())
+            })
+            .await;
+            // what opens a pipe for both waits for nobody
+            let both = std::fs::OpenOptions::new()
+                .read(true)
+                .write(true)
+                .open(pipe);
+            std::io::Write::write_all(&mut both.unwrap(), b"on").unwrap();
+            child.wait_with_output().await.unwrap()
+        });
+        assert!(output.status.success(), "{}", output.status);
+        assert_eq!(output.stdout, b"on");
     }
 
     #[tokio::test]

@@ -2,6 +2,7 @@
 pub mod blocking;
 pub mod clock;
 pub mod exec;
+mod forker;
 pub mod ip;
 pub mod output;
 pub mod processes;

@@ -14,11 +14,17 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Mutex;
 
-use super::registry::Registry;
+use super::registry::{Registry, parse_source};
+use super::space::{free_bytes, leaves_enough};
 use crate::error::{HostError, HostResult, io_error};
 use crate::host::blocking;
 use crate::ids::{Digest, ImageSlug};
 use crate::journal::Journal;
+use crate::settings::Limits;
+use crate::wall_clock::now_ms;
+
+/// Bytes that are written to a file without space of its own between two looks at what is free.
+const LOOK: u64 = 64 << 20;
 
 /// Where an image comes from.
 #[derive(Debug, Clone)]
@@ -33,10 +39,14 @@ pub struct ImageSource {
 
 /// The cache of one host.
 pub struct ImageCache {
-    folder: PathBuf,
+    pub(super) folder: PathBuf,
     registry: Registry,
-    journal: Arc<Journal>,
+    pub(super) journal: Arc<Journal>,
     max_bytes: u64,
+    /// Bytes that stay free.
+    pub(super) reserve: u64,
+    /// Held while room is made, and until it is taken.
+    pub(super) space: Mutex<()>,
     pulls: Mutex<HashMap<Digest, Arc<Mutex<()>>>>,
 }
 
@@ -46,14 +56,16 @@ impl ImageCache {
         folder: &Path,
         registry: Registry,
         journal: Arc<Journal>,
-        max_bytes: u64,
+        limits: &Limits,
     ) -> HostResult<Self> {
         std::fs::create_dir_all(folder).map_err(io_error("cannot make the image cache"))?;
         Ok(Self {
             folder: folder.to_owned(),
             registry,
             journal,
-            max_bytes,
+            max_bytes: limits.max_image_bytes,
+            reserve: limits.min_free_bytes,
+            space: Mutex::default(),
             pulls: Mutex::default(),
         })
     }
@@ -107,7 +119,7 @@ impl ImageCache {
     }
 
     /// The verified file of an image, pulled when it is missing. A cached file with another content is removed
-    /// and pulled again. `progress` gets percent.
+    /// and pulled again. A pull makes room for itself ([`Self::make_room`]). `progress` gets percent.
     pub async fn ensure(
         &self,
         source: &ImageSource,
@@ -116,10 +128,13 @@ impl ImageCache {
         let lock = self.turn(&source.digest).await;
         let _one_at_a_time = lock.lock().await;
         let file = self.file(&source.digest);
-        if self.is_verified(&source.digest, &file).await? {
-            return Ok(file);
+        if !self.is_verified(&source.digest, &file).await? {
+            self.pull(source, &file, progress).await?;
         }
-        self.pull(source, &file, progress).await?;
+        // it decides only which image goes first
+        if let Err(error) = self.journal.use_image(&source.digest, now_ms()) {
+            tracing::warn!(digest = %source.digest, %error, "cannot note the use of an image");
+        }
         Ok(file)
     }
 
@@ -135,7 +150,7 @@ impl ImageCache {
 
     /// The lock of one digest. Those that are no longer in use are dropped here, and not where they are released:
     /// a pull may be dropped half-way.
-    async fn turn(&self, digest: &Digest) -> Arc<Mutex<()>> {
+    pub(super) async fn turn(&self, digest: &Digest) -> Arc<Mutex<()>> {
         let mut pulls = self.pulls.lock().await;
         pulls.retain(|_, lock| Arc::strong_count(lock) > 1);
         Arc::clone(pulls.entry(digest.clone()).or_default())
@@ -182,14 +197,10 @@ impl ImageCache {
                 format!("must be at most {}", self.max_bytes),
             ));
         }
-        let part = file.with_extension("part");
-        let outcome = self.pull_to(source, &part, limit, progress).await;
-        if outcome.is_err() {
-            // What is left of a failed pull is only in the way; the error is what matters.
-            let _ = blocking::here(|| std::fs::remove_file(&part));
-        }
-        outcome?;
-        blocking::here(|| std::fs::rename(&part, file))
+        parse_source(&source.source_uri)?;
+        let part = Part(file.with_extension("part"));
+        self.pull_to(source, &part.0, limit, progress).await?;
+        blocking::here(|| std::fs::rename(&part.0, file))
             .map_err(io_error("cannot name the pulled image"))?;
         if let Some(fingerprint) = fingerprint(file) {
             self.journal.record_image(&source.digest, &fingerprint)?;
@@ -204,20 +215,45 @@ impl ImageCache {
         limit: u64,
         progress: impl Fn(u32) + Send,
     ) -> HostResult<()> {
-        let mut out = tokio::fs::File::create(part)
-            .await
-            .map_err(io_error("cannot store the image"))?;
-        let report = |written: u64| {
+        // made here: one that is made elsewhere could come after a pull that was given up
+        let made = blocking::here(|| std::fs::File::create(part));
+        let made = made.map_err(io_error("cannot store the image"))?;
+        let mut out = tokio::fs::File::from_std(made);
+        let has_room = self.take_room(&out, source.size_bytes).await?;
+        let mut looked = 0;
+        let report = |written: u64| -> HostResult<()> {
             if let Some(percent) = (written * 100).checked_div(source.size_bytes) {
                 progress(u32::try_from(percent).unwrap_or(100).min(100));
             }
+            if !has_room && written - looked >= LOOK {
+                looked = written;
+                let free = blocking::here(|| free_bytes(&self.folder))?;
+                return leaves_enough(&self.folder, 0, free, self.reserve);
+            }
+            Ok(())
         };
-        self.registry
+        let written = self
+            .registry
             .pull(&source.source_uri, &source.digest, limit, &mut out, report)
             .await?;
+        // an image that is smaller than the catalog says
+        out.set_len(written)
+            .await
+            .map_err(io_error("cannot store the image"))?;
         out.sync_all()
             .await
             .map_err(io_error("cannot store the image"))
+    }
+}
+
+/// The file of a pull, removed when this is dropped: by an error, or by whoever gives the pull up. One that has become an image has
+/// another name by then.
+struct Part(PathBuf);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // What is left is only in the way; why the pull ended is what matters.
+        let _best_effort = blocking::here(|| std::fs::remove_file(&self.0));
     }
 }
 
@@ -271,11 +307,19 @@ impl Drop for OnDrop {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use gpuaas_dev::until::until;
+
     use super::*;
 
     fn cache(folder: &Path) -> ImageCache {
         let journal = Arc::new(Journal::in_memory().unwrap());
-        ImageCache::new(folder, Registry::new(b""), journal, 1 << 30).unwrap()
+        let limits = Limits {
+            min_free_bytes: 0,
+            ..Limits::default()
+        };
+        ImageCache::new(folder, Registry::new(b""), journal, &limits).unwrap()
     }
 
     /// The same as `sha256sum` (E-34).
@@ -392,6 +436,30 @@ mod tests {
         }
         assert_eq!(cache.pulls.lock().await.len(), 2, "the held and the last");
         drop(held);
+    }
+
+    #[tokio::test]
+    async fn p5_a_pull_that_is_given_up_leaves_nothing_of_itself() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = cache(dir.path());
+        // a registry that takes a connection and never says anything
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let digest = Digest::of_bytes(&Sha256::digest(b"image"));
+        let source = ImageSource {
+            digest: digest.clone(),
+            source_uri: format!("oci://{}/lab/image@{digest}", silent.local_addr().unwrap()),
+            size_bytes: 5,
+        };
+        let part = cache.file(&digest).with_extension("part");
+        let begun = until("the pull", Duration::from_secs(20), async || {
+            part.exists().then_some(())
+        });
+        tokio::select! {
+            pulled = cache.ensure(&source, |_| {}) => panic!("{pulled:?}"),
+            () = begun => {}
+        }
+        assert!(!part.exists());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
     #[test]

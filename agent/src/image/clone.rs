@@ -42,9 +42,7 @@ pub async fn clone_image(
     let mut arguments: Vec<&std::ffi::OsStr> = CONVERT.iter().map(AsRef::as_ref).collect();
     arguments.extend([image.as_os_str(), device.as_os_str()]);
     let failed = |message: String| HostError::host(ErrorReason::HostNotReady, message);
-    let mut child = exec::bound_command("qemu-img", &arguments)
-        .spawn()
-        .map_err(|error| failed(format!("cannot run qemu-img: {error}")))?;
+    let mut child = exec::spawn_bound("qemu-img", &arguments).await?;
     let stdout = child.stdout.take();
     let stderr = child.stderr.take();
     let work = async {

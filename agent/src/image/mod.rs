@@ -3,6 +3,7 @@ pub mod cache;
 pub mod clone;
 pub mod registry;
 pub mod seed;
+pub mod space;
 mod user_data;
 
 pub use cache::{ImageCache, ImageSource};

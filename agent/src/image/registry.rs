@@ -42,14 +42,14 @@ impl Registry {
     }
 
     /// Streams the blob `digest` of the repository that `source_uri` names into `out`. Stops with an error at
-    /// more than `max_bytes` and at another digest; what was written then is not the image.
+    /// more than `max_bytes`, at another digest and at an error of `progress`; what was written then is not the image.
     pub async fn pull(
         &self,
         source_uri: &str,
         digest: &Digest,
         max_bytes: u64,
         out: &mut (impl AsyncWrite + Unpin),
-        mut progress: impl FnMut(u64),
+        mut progress: impl FnMut(u64) -> HostResult<()>,
     ) -> HostResult<u64> {
         let reference = parse_source(source_uri)?;
         self.client
@@ -88,7 +88,7 @@ impl Registry {
             out.write_all(&bytes)
                 .await
                 .map_err(io_error("cannot store the image"))?;
-            progress(written);
+            progress(written)?;
         }
         out.flush()
             .await

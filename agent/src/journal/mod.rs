@@ -4,6 +4,7 @@
 //! VM lifecycles. None of that happens on a thread that serves calls ([`crate::host::blocking`]). Every change wakes the
 //! watchers of [`Journal::changes`].
 mod devices;
+mod images;
 mod ingress;
 mod lease_rows;
 mod leases;
@@ -21,7 +22,7 @@ use std::time::Duration;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use rusqlite::backup::Backup;
-use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+use rusqlite::{Connection, OpenFlags};
 use tokio::sync::watch;
 
 pub use devices::DeviceRow;
@@ -32,7 +33,6 @@ pub use rows::{Failure, Kind, NewOperation, OperationRow, State, StepRow, StepSt
 
 use crate::error::{HostError, HostResult, io_error};
 use crate::host::blocking;
-use crate::ids::Digest;
 
 /// Version of the schema. It grows with every change that an older agent must not read past: 2 knows rescues, which an agent
 /// before it would take for VMs that run from their own disks.
@@ -161,12 +161,20 @@ impl Journal {
         connection.pragma_update(None, "secure_delete", "ON")?;
         check_version(&connection)?;
         connection.execute_batch(include_str!("schema.sql"))?;
-        // a journal of an agent before it lacks the column
-        let sql = "SELECT count(*) FROM pragma_table_info('gpu_partitions') WHERE name = 'modules'";
-        if connection.query_row(sql, [], |row| row.get::<_, i64>(0))? == 0 {
-            connection.execute_batch(
+        // a journal of an agent before them lacks these columns
+        for (missing, add) in [
+            (
+                "SELECT count(*) = 0 FROM pragma_table_info('gpu_partitions') WHERE name = 'modules'",
                 "ALTER TABLE gpu_partitions ADD COLUMN modules TEXT NOT NULL DEFAULT '[]'",
-            )?;
+            ),
+            (
+                "SELECT count(*) = 0 FROM pragma_table_info('images') WHERE name = 'used_ms'",
+                "ALTER TABLE images ADD COLUMN used_ms INTEGER NOT NULL DEFAULT 0",
+            ),
+        ] {
+            if connection.query_row(missing, [], |row| row.get::<_, bool>(0))? {
+                connection.execute_batch(add)?;
+            }
         }
         set_version(&connection)?;
         Ok(Self {
@@ -197,45 +205,6 @@ impl Journal {
         self.changed
             .send_modify(|count| *count = count.wrapping_add(1));
     }
-
-    /// The fingerprint of the file whose digest was computed, if it was.
-    pub fn image_fingerprint(&self, digest: &Digest) -> HostResult<Option<String>> {
-        self.with(|connection| {
-            let sql = "SELECT fingerprint FROM images WHERE digest = ?1";
-            let found = connection.query_row(sql, params![digest.as_str()], |row| row.get(0));
-            Ok(found.optional()?)
-        })
-    }
-
-    /// The digests that were computed, in order, each with the fingerprint of its file.
-    pub fn images(&self) -> HostResult<Vec<(Digest, String)>> {
-        self.with(|connection| {
-            let mut statement =
-                connection.prepare("SELECT digest, fingerprint FROM images ORDER BY digest")?;
-            let rows = statement.query_map([], |row| {
-                Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
-            })?;
-            let mut found = Vec::new();
-            for row in rows {
-                let (digest, fingerprint) = row?;
-                let digest = digest.parse().map_err(|_| corrupt("digest"))?;
-                found.push((digest, fingerprint));
-            }
-            Ok(found)
-        })
-    }
-
-    /// Records that a file with this fingerprint has this digest.
-    pub fn record_image(&self, digest: &Digest, fingerprint: &str) -> HostResult<()> {
-        self.with(|connection| {
-            connection.execute(
-                "INSERT INTO images (digest, fingerprint) VALUES (?1, ?2)
-                 ON CONFLICT (digest) DO UPDATE SET fingerprint = excluded.fingerprint",
-                params![digest.as_str(), fingerprint],
-            )?;
-            Ok(())
-        })
-    }
 }
 
 /// SQLite integers are signed; what we store never comes near their end.
@@ -256,6 +225,7 @@ fn corrupt(what: &str) -> HostError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::Digest;
 
     #[test]
     fn a_10_an_older_agent_refuses_the_journal_of_a_newer_one_and_changes_nothing() {
@@ -296,12 +266,13 @@ mod tests {
         drop(journal);
         let connection = Connection::open(&path).unwrap();
         let before = "DROP INDEX operations_of_allocations;
+             ALTER TABLE images DROP COLUMN used_ms;
              CREATE INDEX operations_launches ON operations (allocation_id) WHERE kind = 'provision';
              PRAGMA user_version = 1";
         connection.execute_batch(before).unwrap();
         drop(connection);
         let journal = Journal::open(&path).unwrap();
-        assert_eq!(journal.images().unwrap().len(), 1);
+        assert_eq!(journal.images_by_use().unwrap().len(), 1);
         assert_eq!(Journal::version(&path).unwrap(), 2);
         let indexes = |connection: &mut Connection| {
             let sql = "SELECT group_concat(name) FROM pragma_index_list('operations') WHERE origin = 'c' AND NOT partial";

@@ -95,7 +95,9 @@ CREATE TABLE IF NOT EXISTS power (
 -- Cached image files whose digest this host computed, by what the file was then.
 CREATE TABLE IF NOT EXISTS images (
     digest      TEXT PRIMARY KEY,
-    fingerprint TEXT NOT NULL
+    fingerprint TEXT NOT NULL,
+    -- Last use; 0 where no agent has noted one.
+    used_ms     INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 -- NVSwitch partition that an allocation has, or may have: written before it is activated, deleted after it is

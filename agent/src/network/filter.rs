@@ -54,6 +54,14 @@ pub fn document(network: &Network, guests: &[Guest]) -> String {
     for net in &network.reachable {
         let _infallible = writeln!(outward, "    ip daddr {net} accept");
     }
+    let mut inward = String::new();
+    for net in &network.routed_sources {
+        let _infallible = writeln!(inward, "    ip saddr {net} accept");
+    }
+    if !inward.is_empty() {
+        // a router on the way says that an answer is too large for it
+        inward.push_str("    ct state related ip protocol icmp accept\n");
+    }
     let _infallible = write!(
         text,
         r#"table inet {TABLE} {{
@@ -77,7 +85,11 @@ pub fn document(network: &Network, guests: &[Guest]) -> String {
     oifname "{bridge}" jump to_guests
   }}
   chain to_guests {{
-{answers}  }}
+    meta nfproto ipv6 drop
+{answers}    ct direction reply accept
+    ct status dnat accept
+{inward}    drop
+  }}
   chain through_host {{
     meta nfproto ipv6 drop
     oifname "{bridge}" drop
@@ -229,6 +241,34 @@ mod tests {
         assert_eq!(rules.len(), 8);
     }
 
+    #[test]
+    fn p11_from_outside_a_guest_is_reached_by_answers_and_translated_ports_alone() {
+        let rules = |network: &Network| chain(&document(network, &guests()), "inet", "to_guests");
+        let always = [
+            "meta nfproto ipv6 drop",
+            "ip daddr 10.100.0.10 ct direction reply ct mark != { 0x0, 0x456789aa } drop",
+            "ip daddr 10.100.0.11 ct direction reply ct mark != { 0x0, 0x456789bb } drop",
+            "ct direction reply accept",
+            "ct status dnat accept",
+        ];
+        let default = rules(&Network::default());
+        assert_eq!(default[..5], always);
+        assert_eq!(default[5..], ["drop"]);
+        let routed = rules(&Network {
+            routed_sources: vec!["10.30.0.0/16".parse().unwrap()],
+            ..Network::default()
+        });
+        assert_eq!(routed[..5], always);
+        assert_eq!(
+            routed[5..],
+            [
+                "ip saddr 10.30.0.0/16 accept",
+                "ct state related ip protocol icmp accept",
+                "drop"
+            ]
+        );
+    }
+
     /// A switch in user space reads a guest's frames beside the kernel, which would take them for its own.
     #[test]
     fn p11_the_kernel_takes_nothing_from_a_guests_port() {
@@ -253,6 +293,7 @@ mod tests {
             ],
             reachable: vec!["10.20.0.0/16".parse().unwrap()],
             unreachable: vec!["203.0.114.0/24".parse().unwrap()],
+            routed_sources: vec!["10.30.0.0/16".parse().unwrap()],
             ..Network::default()
         };
         let mut all = guests();

@@ -238,6 +238,7 @@ mod tests {
             mac: "52:54:00:10:00:0a".parse().unwrap(),
             ip: Ipv4Addr::new(10, 100, 0, 10),
             group: None,
+            version: 0,
         };
         let wanted = [
             set(

@@ -9,7 +9,8 @@
 //!   the other's one address by IPv4 and ARP, still as itself.
 //! - The **host's packet filter** ([`filter`]) names what of the host a guest may reach, drops the rest, and drops what is
 //!   sent on to other guests or to private networks that the profile does not name. Answers to connections of the host,
-//!   or to those that came in through it, pass. What comes in by an ingress mapping is led to its guest ([`ingress`]); without
+//!   or to those that came in through it, pass. From beyond the host a guest gets answers and what the host translates for it,
+//!   by the site's rules or by an ingress mapping ([`ingress`]), and nothing else, unless the settings name from where; without
 //!   ingress in the settings there is no rule of it.
 //!
 //! The rules follow from the reservations of addresses, the ports of the switch and the journal's ingress mappings, and from

@@ -55,6 +55,7 @@ async fn free_reservation(work: &Work, group: Option<NetworkGroup>) -> HostResul
         mac: bindings.management_mac.parse()?,
         ip: parse_private_ip(&bindings.private_ip)?,
         group,
+        version: 0,
     };
     let in_the_way = work.node.dhcp.reservations()?.into_iter().filter(|other| {
         other.vm != desired.vm && (other.mac == desired.mac || other.ip == desired.ip)

@@ -1,8 +1,8 @@
 //! Rescue: the VM is stopped and started from a rescue image, with its own disks beside it, untouched. The image is copied to a
 //! file of its own, of which nothing is kept: a start, a reboot or a release of the VM ends the rescue and removes the file.
 use std::ffi::OsStr;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
 
 use futures::FutureExt;
 use gpuaas_proto::gpuaas::agent::v1 as pb;
@@ -21,9 +21,6 @@ use crate::host::{blocking, exec};
 use crate::ids::Digest;
 use crate::image::seed::make_folder;
 use crate::vm::PowerState;
-
-/// Bytes that a rescue disk leaves free on the host's own file system.
-const RESERVE: u64 = 1 << 30;
 
 /// Verify and stop, then copy the image, write its seed, define, start and log in.
 pub const RESCUE: &[StepDef] = &[
@@ -74,39 +71,22 @@ async fn verify_image(work: &Work) -> HostResult<Done> {
         let why = format!("the image was not pulled within {} s", timeout.as_secs());
         HostError::host(ErrorReason::DeadlineExceeded, why)
     })??;
-    enough_space(work, &source.digest)?;
+    make_room(work, &source.digest).await?;
     Ok(Done::with(format!("{} is in the cache", source.digest)))
 }
 
-/// Refuses a copy that would leave the agent too little space for its journal: the guest may fill it up to its last byte. What a
+/// Makes room for a copy that leaves the agent enough space for its journal: the guest may fill it up to its last byte. What a
 /// copy that was broken off takes already counts as free.
-fn enough_space(work: &Work, digest: &Digest) -> HostResult<()> {
-    let image = work.node.images.file(digest);
-    let (folder, before) = (work.node.settings.state_dir.clone(), rescue_disk(work));
-    let (bytes, free) = blocking::here(|| {
+async fn make_room(work: &Work, digest: &Digest) -> HostResult<()> {
+    let (image, before) = (work.node.images.file(digest), rescue_disk(work));
+    let bytes = blocking::here(|| {
         let bytes = std::fs::metadata(&image).map(|found| found.len());
         let bytes = bytes.map_err(io_error("cannot read the size of the image"))?;
-        let space = nix::sys::statvfs::statvfs(&folder).map_err(std::io::Error::from);
-        let space = space.map_err(io_error("cannot read the free space of the host"))?;
         let taken = std::fs::metadata(&before).map_or(0, |found| found.blocks() * 512);
-        let free = space.blocks_available() * space.fragment_size();
-        HostResult::Ok((bytes, free + taken))
+        HostResult::Ok(bytes.saturating_sub(taken))
     })?;
-    leaves_enough(bytes, free)
-}
-
-fn leaves_enough(bytes: u64, free: u64) -> HostResult<()> {
-    if free >= bytes.saturating_add(RESERVE) {
-        return Ok(());
-    }
-    let mib = |bytes: u64| bytes >> 20;
-    let why = format!(
-        "the host has {} MiB free, and a rescue disk of {} MiB must leave {} MiB",
-        mib(free),
-        mib(bytes),
-        mib(RESERVE)
-    );
-    Err(HostError::host(ErrorReason::HostNotReady, why))
+    let folder = &work.node.settings.state_dir;
+    work.node.images.make_room(folder, bytes).await
 }
 
 /// A copy in a file of the VM: what the guest writes to it is nobody's image.
@@ -115,10 +95,11 @@ async fn copy_image(work: &Work) -> HostResult<Done> {
     let source = image(work.request::<pb::PowerRequest>()?.rescue_image)?;
     let (folder, file) = (work.node.rescue_dir(&work.vm()), rescue_disk(work));
     blocking::here(|| make_folder(&folder))?;
-    enough_space(work, &source.digest)?;
+    make_room(work, &source.digest).await?;
     let from = work.node.images.file(&source.digest);
-    // whole from the beginning: it does not grow while it is used
-    let mut arguments: Vec<&OsStr> = ["convert", "-f", "raw", "-O", "raw", "-S", "0"]
+    blocking::here(|| make_disk(&file, &from))?;
+    // onto the file that is there, and whole from the beginning: it does not grow while it is used
+    let mut arguments: Vec<&OsStr> = ["convert", "-n", "-f", "raw", "-O", "raw", "-S", "0"]
         .iter()
         .map(AsRef::as_ref)
         .collect();
@@ -127,6 +108,23 @@ async fn copy_image(work: &Work) -> HostResult<Done> {
         .await?
         .success("qemu-img")?;
     Ok(Done::with(format!("{} is copied", source.digest)))
+}
+
+/// Makes the file, as large as the image. What the guest writes there is its owner's: the agent alone reads it, and libvirt gives it to
+/// the hypervisor's user while the VM has it. What is left of a copy that was broken off goes, with whoever has it open.
+fn make_disk(file: &Path, image: &Path) -> HostResult<()> {
+    let failed = || io_error("cannot make the rescue disk");
+    let bytes = std::fs::metadata(image).map_err(failed())?.len();
+    match std::fs::remove_file(file) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed()(error)),
+        _ => {}
+    }
+    let made = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(file);
+    made.and_then(|made| made.set_len(bytes)).map_err(failed())
 }
 
 fn rescue_disk(work: &Work) -> PathBuf {
@@ -174,23 +172,5 @@ async fn back_to_own_disks(work: &Work) -> HostResult<()> {
             power::define(work).await.map(drop)
         }
         Some(_) => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_rescue_disk_leaves_the_host_room_for_its_journal() {
-        assert!(leaves_enough(5 << 30, 6 << 30).is_ok());
-        let refused = leaves_enough(5 << 30, (6 << 30) - 1).unwrap_err();
-        assert_eq!(refused.reason, ErrorReason::HostNotReady);
-        assert!(
-            refused.message.contains("of 5120 MiB must leave 1024 MiB"),
-            "{}",
-            refused.message
-        );
-        assert!(leaves_enough(u64::MAX, 6 << 30).is_err());
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use gpuaas_common::trace;
+use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
@@ -146,7 +147,16 @@ impl Runner {
                 .iter()
                 .find(|step| !matches!(step.status, StepStatus::Done | StepStatus::Skipped));
             let Some(next) = next else {
-                return self.succeed(row);
+                match self.result(&row) {
+                    Ok((result, ends)) => return self.succeed(&row, &result, &ends),
+                    // it would be the same the next time
+                    Err(error) => {
+                        tracing::warn!(operation_id = %id, reason = error.reason_name(), %error,
+                            "an operation whose steps are done has no result");
+                        self.record_failure(&row, "", &error)?;
+                        continue;
+                    }
+                }
             };
             let definition = steps_of(row.kind)
                 .iter()
@@ -319,23 +329,29 @@ impl Runner {
         }
     }
 
-    fn succeed(&self, row: OperationRow) -> HostResult<()> {
-        let (id, kind, allocation) = (row.id, row.kind, row.allocation);
+    /// What the steps' outputs add up to, and the holds that end with it. Nothing but the operation is read.
+    fn result(&self, row: &OperationRow) -> HostResult<(pb::HostOperation, Vec<(SlotId, Token)>)> {
         let work = Work {
             node: Arc::clone(&self.node),
-            operation: row,
+            operation: row.clone(),
             step: "",
         };
-        let (result, ends) = match kind {
+        Ok(match row.kind {
             Kind::Provision => (provision::result(&work)?, Vec::new()),
             Kind::Release | Kind::RepairSlot => (wiping::result(&work)?, proven(&work)?),
             Kind::Start | Kind::Reboot | Kind::Rescue => (power::result(&work)?, Vec::new()),
-            Kind::CleanUp | Kind::Stop => (
-                gpuaas_proto::gpuaas::agent::v1::HostOperation::default(),
-                Vec::new(),
-            ),
-        };
-        self.node.journal.succeed(id, &result, now_ms(), &ends)?;
+            Kind::CleanUp | Kind::Stop => (pb::HostOperation::default(), Vec::new()),
+        })
+    }
+
+    fn succeed(
+        &self,
+        row: &OperationRow,
+        result: &pb::HostOperation,
+        ends: &[(SlotId, Token)],
+    ) -> HostResult<()> {
+        let (id, kind, allocation) = (row.id, row.kind, row.allocation);
+        self.node.journal.succeed(id, result, now_ms(), ends)?;
         tracing::info!(operation_id = %id, allocation_id = %allocation, kind = kind.as_str(), "operation succeeded");
         Ok(())
     }

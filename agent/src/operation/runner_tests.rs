@@ -1,6 +1,5 @@
 //! What the runner makes of operations it finds in the journal, on libvirt's test driver.
 use gpuaas_dev::until::until;
-use gpuaas_proto::gpuaas::agent::v1 as pb;
 use uuid::Uuid;
 
 use super::*;
@@ -87,6 +86,35 @@ async fn inc_22_a_budget_that_is_over_ends_the_operation() {
     let row = ended(&node, id).await;
     assert_eq!(row.state, State::Failed);
     assert_eq!(row.failure.unwrap().reason, "DEADLINE_EXCEEDED");
+}
+
+/// Its steps are done, and it would be tried for ever.
+#[tokio::test]
+async fn p7_an_operation_without_a_result_is_undone_and_explained() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = node(dir.path());
+    let budget = node.clock.now().plus(Duration::from_secs(60));
+    let new = operation(Kind::Provision, budget);
+    node.journal.start_operation(&new).unwrap();
+    let nothing = serde_json::Value::Null;
+    for step in &new.steps {
+        node.journal
+            .end_step(new.id, step, StepStatus::Done, "", &nothing, 0)
+            .unwrap();
+    }
+    assert_eq!(Runner::new(Arc::clone(&node)).resume().unwrap(), 1);
+    let row = ended(&node, new.id).await;
+    assert_eq!(row.state, State::Failed);
+    let failure = row.failure.unwrap();
+    assert_eq!(
+        (failure.step.as_str(), failure.reason.as_str()),
+        ("", "INTERNAL")
+    );
+    assert!(
+        failure.message.contains("without slots"),
+        "{}",
+        failure.message
+    );
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use crate::disk::signatures::{LIMIT, signatures};
 use crate::disk::verify::{CHUNK, VerifyLimits, ranges, read_zero};
 use crate::disk::wipe::{WipeJob, Wiped};
 use crate::disk::wipe_log::{Note, WipeLog};
-use crate::disk::{Intent, ProvenDisk, passthrough};
+use crate::disk::{ExclusiveDisk, Intent, ProvenDisk, passthrough};
 use crate::error::{HostError, HostResult};
 use crate::settings::WipeVerification;
 use crate::wall_clock::{now_ms, timestamp};
@@ -145,7 +145,9 @@ pub async fn verify_wipe(work: &Work) -> HostResult<Done> {
     let mut evidence = Vec::new();
     for (index, slot) in work.slots()?.into_iter().enumerate() {
         let disk = work.prove(&slot, Intent::Verify).await?;
-        let verified = verify(work, &disk).await?;
+        let opened = work.node.probe.open_exclusively(disk.clone()).await?;
+        let verified = verify(work, &opened).await?;
+        drop(opened);
         until_clock_counts(work).await?;
         let at = now_ms();
         let record = WipeRecord::of(work, index)?;
@@ -238,8 +240,8 @@ fn certify(
     })
 }
 
-/// Reads the disk back; returns how many bytes were zero.
-async fn verify(work: &Work, disk: &ProvenDisk) -> HostResult<u64> {
+/// Reads the disk back; returns how many bytes were zero. Nothing may use a disk that is being proven empty.
+async fn verify(work: &Work, disk: &ExclusiveDisk) -> HostResult<u64> {
     let not_proven = |what: String| {
         HostError::device(
             ErrorReason::WipeNotProven,
@@ -268,10 +270,10 @@ async fn verify(work: &Work, disk: &ProvenDisk) -> HostResult<u64> {
         sample_bytes: settings.limits.sample_verify_bytes,
     };
     let pieces = ranges(disk.bytes(), limits, random_places(limits.sample_bytes)?);
-    let device = disk.device();
+    let open = disk.share()?;
     let (report, mut progress) = tokio::sync::watch::channel(0_u32);
     let reading = tokio::task::spawn_blocking(move || {
-        read_zero(&device, &pieces, |percent| {
+        read_zero(&open, &pieces, |percent| {
             report.send_if_modified(|last| std::mem::replace(last, percent) != percent);
             !report.is_closed()
         })

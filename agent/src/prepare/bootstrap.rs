@@ -1,9 +1,9 @@
-//! The deployed host's bootstrap (I-64..I-88): packages, kernel arguments, modules, libvirt, units, the network of the fabric. It makes an installed
+//! The deployed host's bootstrap (I-64..I-88): packages, kernel arguments, modules, libvirt, units, the network of the fabric, LVM and mdadm. It makes an installed
 //! Ubuntu capable of slices and marks nothing schedulable (I-79).
 use super::host_settings::HostSettings;
 use super::mode::Modes;
 use super::systemd::{enable_now, unit};
-use super::{Action, Machine, Plan, grub, ipoib, packages, runtime, tuning};
+use super::{Action, Machine, Plan, assembly, grub, ipoib, packages, runtime, tuning};
 use crate::error::HostResult;
 use crate::host::root::HostRoot;
 
@@ -75,6 +75,8 @@ pub struct Options {
     pub hugepages: u32,
     /// The tuning profile of the network (I-73).
     pub tuning: bool,
+    /// Keep LVM and mdadm from the disks of slots; off where the site does.
+    pub limit_disk_assembly: bool,
     /// The caller may restart the host, and does where it is needed (I-71).
     pub reboot_if_required: bool,
 }
@@ -118,6 +120,11 @@ pub async fn plan(
     }
     match modes.slice() {
         Ok(()) => {
+            if options.limit_disk_assembly {
+                assembly::plan(machine, &mut plan, stamp).await?;
+            } else {
+                plan.note("LVM and mdadm: the caller says that the site keeps them from the disks of slots");
+            }
             let own = runtime::plan(machine, modes, settings).await?;
             plan.append(own);
         }

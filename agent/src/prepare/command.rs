@@ -102,6 +102,9 @@ pub struct BootstrapFlags {
     /// The tuning profile of the host's network.
     #[arg(long, env = "GPUAAS_SLICE_NETWORK_TUNING", value_parser = BoolishValueParser::new(), default_value = "0", default_missing_value = "1", num_args = 0..=1, action = clap::ArgAction::Set)]
     network_tuning: bool,
+    /// Keep LVM and mdadm from the disks of slots, in slice mode; 0 where the site does.
+    #[arg(long, env = "GPUAAS_SLICE_LIMIT_DISK_ASSEMBLY", value_parser = BoolishValueParser::new(), default_value = "1", action = clap::ArgAction::Set)]
+    limit_disk_assembly: bool,
     /// Restart the host where kernel arguments changed.
     #[arg(long, env = "GPUAAS_SLICE_REBOOT_IF_REQUIRED", value_parser = BoolishValueParser::new(), default_value = "0", default_missing_value = "1", num_args = 0..=1, action = clap::ArgAction::Set)]
     reboot_if_required: bool,
@@ -126,7 +129,7 @@ pub struct StorageFlags {
 /// The commands.
 #[derive(Debug, Clone, Subcommand)]
 pub enum HostCommand {
-    /// Make an installed Ubuntu capable of slices: packages, kernel arguments, modules, libvirt, units, the network of the fabric.
+    /// Make an installed Ubuntu capable of slices: packages, kernel arguments, modules, libvirt, units, the network of the fabric, LVM and mdadm.
     DeployBootstrap(BootstrapFlags),
     /// Set up the guests' network: bridge, address, dnsmasq, NAT, forwarding, the link to a BlueField card.
     NetBaseline(BaselineFlags),
@@ -172,6 +175,7 @@ impl HostCommand {
                     packages: flags.install_packages,
                     hugepages: flags.hugepages_1g,
                     tuning: flags.network_tuning,
+                    limit_disk_assembly: flags.limit_disk_assembly,
                     reboot_if_required: flags.reboot_if_required,
                 };
                 let plan = bootstrap::plan(&machine, settings, modes, options, &stamp).await?;

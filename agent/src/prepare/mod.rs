@@ -6,6 +6,7 @@
 //!
 //! None of them makes a slot schedulable: that takes a discovery and an operator's approval (A-127, I-79).
 pub mod apply;
+pub mod assembly;
 pub mod bootstrap;
 pub mod command;
 pub mod grub;

@@ -7,13 +7,16 @@ use serde::Deserialize;
 use crate::disk::policy::WipePolicy;
 use crate::journal::Kind;
 
+/// Shortest lease that makes sense, in seconds.
+pub const MIN_LEASE_S: u64 = 5;
+
 /// Bounds of time and size. All times in seconds.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     /// Longest graceful shutdown a caller may request.
     pub max_graceful_s: u64,
-    /// Longest lease.
+    /// Longest lease, at least 5.
     pub max_lease_s: u64,
     /// Longest wait for the guest's address when the image names no boot timeout.
     pub boot_timeout_s: u64,
@@ -28,6 +31,10 @@ pub struct Limits {
     pub sample_verify_bytes: u64,
     /// Largest image that is pulled.
     pub max_image_bytes: u64,
+    /// Bytes that stay free on the file systems of `agent.images.cache_dir` and `agent.state_dir`. A pull or a rescue that would
+    /// leave less first removes cached images that no operation needs, those that were used longest ago first, and is refused
+    /// where that is not enough. A host that has less free is not ready.
+    pub min_free_bytes: u64,
 }
 
 impl Default for Limits {
@@ -42,6 +49,7 @@ impl Default for Limits {
             full_verify_bytes: 16 * GIB,
             sample_verify_bytes: 4 * GIB,
             max_image_bytes: 256 * GIB,
+            min_free_bytes: GIB,
         }
     }
 }

@@ -62,6 +62,7 @@
 //! host_services = ["dhcp"]                     # what guests reach of the host: "dhcp", "dns", "metadata", "ping"
 //! reachable = []                               # private networks that guests may reach, as "10.20.0.0/16"
 //! unreachable = []                             # public networks that they may not reach
+//! routed_sources = []                          # networks that reach guests at their own addresses, where the site routes them
 //!
 //! [agent.ingress]                              # left out: no VM is reachable from outside
 //! address = "203.0.113.7"                      # to which packets from outside come
@@ -114,7 +115,9 @@ use uuid::Uuid;
 
 use crate::checks::NodeMode;
 
-pub use limits::{JournalSettings, Limits, Polling, SerialLog, Telemetry, Wipe, WipeVerification};
+pub use limits::{
+    JournalSettings, Limits, MIN_LEASE_S, Polling, SerialLog, Telemetry, Wipe, WipeVerification,
+};
 pub use network::{
     BridgeKind, Dhcp, Fabric, FabricKind, GpuFabric, GpuFabricManager, HostService, Ingress,
     Network, PRIVATE_NAT,
@@ -353,7 +356,8 @@ impl Default for Relay {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Access {
-    /// Name or address in the user's ssh command; empty: the guest's own address and port 22.
+    /// Name or address in the user's ssh command; empty: the guest's own address and port 22, which is reached from
+    /// `agent.network.routed_sources` alone.
     pub host: String,
     /// Port of slot 0; a slot's port is this plus its index.
     pub port_base: u16,

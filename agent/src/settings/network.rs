@@ -56,6 +56,10 @@ pub struct Network {
     pub reachable: Vec<Ipv4Net>,
     /// Networks that guests may not reach, public ones too; they win over `reachable`.
     pub unreachable: Vec<Ipv4Net>,
+    /// Networks from which every port of a guest is reached at the guest's own address, where the site routes the guests' network
+    /// to this host, as with an empty `agent.access.host`. From elsewhere a guest is reached only through ports of the host that
+    /// are translated: those of ingress mappings, and those of the site.
+    pub routed_sources: Vec<Ipv4Net>,
     /// What a VM may send, and what it may receive, in megabits a second, where its SKU says nothing (D-60, J-22); none: as much
     /// as the wire takes. The kernel limits it, so a bridge that passes packets on in user space cannot.
     pub vm_bandwidth_mbits: Option<u32>,
@@ -82,6 +86,7 @@ impl Default for Network {
             host_services: vec![HostService::Dhcp],
             reachable: Vec::new(),
             unreachable: Vec::new(),
+            routed_sources: Vec::new(),
             vm_bandwidth_mbits: None,
             outside: Ipv4Addr::new(192, 175, 48, 1),
         }

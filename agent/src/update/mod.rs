@@ -298,7 +298,7 @@ async fn fetch(updates: &Updates, update: &pb::AgentUpdate) -> HostResult<()> {
     let source = format!("{}@{}", updates.source, update.digest);
     let written = updates
         .registry
-        .pull(&source, &digest, size, &mut file, |_| ())
+        .pull(&source, &digest, size, &mut file, |_| Ok(()))
         .await?;
     if written != size {
         return Err(refused(format!(

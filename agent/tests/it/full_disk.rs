@@ -1,5 +1,6 @@
 //! A host whose own file system is full, on a small one of this machine.
 use std::ffi::OsString;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use gpuaas_agent::image::{ImageCache, ImageSource};
 use gpuaas_agent::journal::{Journal, Kind, State, StepStatus};
 use gpuaas_agent::node::Node;
 use gpuaas_agent::operation::{Runner, steps_of};
+use gpuaas_agent::settings::Limits;
 use gpuaas_agent::vm::PowerState;
 use gpuaas_dev::process::run;
 use gpuaas_dev::registry::TestRegistry;
@@ -101,7 +103,7 @@ async fn state(node: &Node, of: AllocationId) -> Option<PowerState> {
     state.expect("libvirt")
 }
 
-/// The guest could fill its rescue disk up to the last byte, and the journal lies on the same file system.
+/// The guest could fill its rescue disk up to the last byte, and the journal lies on the same file system. P11: nobody else reads it.
 #[tokio::test]
 async fn p5_a_rescue_that_a_full_disk_has_no_room_for_leaves_the_vm_running() {
     let small = Small::mount("16m");
@@ -147,6 +149,19 @@ async fn p5_a_rescue_that_a_full_disk_has_no_room_for_leaves_the_vm_running() {
     assert!(node.journal.start_operation(&rescue).expect("a journal"));
     let room = world::step(&node, rescue.id, "verify_image").await;
     room.expect("room");
+    // what an agent before had made for everybody to read is not read on
+    let disk = node.rescue_dir(&vm.vm_name()).join("disk.raw");
+    std::fs::create_dir_all(disk.parent().expect("a folder")).expect("a folder");
+    std::fs::write(&disk, "left").expect("a file");
+    let mut left = std::fs::File::open(&disk).expect("a file");
+    let copied = world::step(&node, rescue.id, "copy_image").await;
+    copied.expect("copied");
+    let data = std::fs::metadata(&disk).expect("a disk");
+    assert_eq!(data.permissions().mode() & 0o777, 0o600);
+    assert!(data.blocks() * 512 >= 1 << 20, "it is whole");
+    assert!(std::fs::read(&disk).expect("a disk") == [7_u8; 1 << 20]);
+    let seen = std::io::read_to_string(&mut left).expect("a file");
+    assert_eq!(seen, "left");
     node.hypervisor
         .undefine(vm.vm_name().as_str())
         .await
@@ -209,19 +224,90 @@ async fn p5_an_image_that_a_full_disk_has_no_room_for_leaves_nothing_of_itself()
     let journal = Arc::new(Journal::in_memory().expect("a journal"));
     let ca = std::fs::read(registry.server().ca_file()).expect("a CA");
     let pulls = Registry::new(&ca);
-    let cache = ImageCache::new(small.path(), pulls, journal, 1 << 30).expect("a cache");
-    for left in [0, 1 << 20] {
-        small.fill_but(left);
-        let full = cache.ensure(&source, |_| {}).await.expect_err("no room");
-        assert_eq!(full.reason, ErrorReason::HostNotReady, "{full}");
-        assert!(full.message.contains("No space left"), "{full}");
-        assert_eq!(small.names(), Vec::<OsString>::new(), "{left}");
-        assert_eq!(cache.verified().expect("a journal"), []);
+    let limits = Limits {
+        min_free_bytes: 0,
+        ..Limits::default()
+    };
+    let cache = ImageCache::new(small.path(), pulls, journal, &limits).expect("a cache");
+    // an image of unknown size is found to be too large when it is written
+    let unknown = ImageSource {
+        size_bytes: 0,
+        ..source.clone()
+    };
+    for (source, said) in [(&source, "MiB free"), (&unknown, "No space left")] {
+        for left in [0, 1 << 20] {
+            small.fill_but(left);
+            let full = cache.ensure(source, |_| {}).await.expect_err("no room");
+            assert_eq!(full.reason, ErrorReason::HostNotReady, "{full}");
+            assert!(full.message.contains(said), "{full}");
+            assert_eq!(small.names(), Vec::<OsString>::new(), "{left}");
+            assert_eq!(cache.verified().expect("a journal"), []);
+        }
     }
     small.make_room();
     let file = cache.ensure(&source, |_| {}).await.expect("room");
     assert!(std::fs::read(file).expect("an image") == content);
     assert_eq!(cache.verified().expect("a journal"), [source.digest]);
+}
+
+/// The image that was used longest ago goes first, one that a running operation needs never, and none where all that may go is
+/// too little.
+#[tokio::test]
+async fn p5_a_pull_makes_room_by_images_that_nothing_needs_and_leaves_the_reserve() {
+    const MIB: u64 = 1 << 20;
+    let registry = TestRegistry::start();
+    let (small, elsewhere) = (Small::mount("9m"), tempfile::tempdir().expect("a folder"));
+    let mut settings = world::settings(elsewhere.path());
+    settings["images"]["cache_dir"] = small.path().to_string_lossy().into();
+    settings["images"]["registry_ca_file"] = registry.server().ca_file().to_string_lossy().into();
+    settings["limits"] = serde_json::json!({ "min_free_bytes": MIB });
+    let node = world::node(settings);
+    let mut sources = Vec::new();
+    for (number, at_ms) in [(1_u8, 1), (2, 3), (3, 2)] {
+        let source = push(&registry, &[number; 2 << 20]).await;
+        let pulled = node.images.ensure(&source, |_| {}).await;
+        pulled.expect("room");
+        let used = node.journal.use_image(&source.digest, at_ms);
+        used.expect("a journal");
+        sources.push(source);
+    }
+    let [in_use, later, earlier]: [ImageSource; 3] = sources.try_into().expect("three");
+    let named = node.images.name("lab-mini", &earlier.digest);
+    named.expect("named");
+    let mut launch = world::operation(&node, Kind::Provision, allocation(), Vec::new());
+    launch.request = pb::ProvisionRequest {
+        image: Some(pb::ImageRef {
+            digest: in_use.digest.to_string(),
+            ..pb::ImageRef::default()
+        }),
+        ..pb::ProvisionRequest::default()
+    }
+    .encode_to_vec();
+    assert!(node.journal.start_operation(&launch).expect("a journal"));
+    let sorted = |mut digests: Vec<Digest>| {
+        digests.sort_by(|a, b| a.as_str().cmp(b.as_str()));
+        digests
+    };
+    let cached = || node.images.verified().expect("a journal");
+
+    // 3 MiB are free: with the two images that may go, 7
+    let large = push(&registry, &[4; 7 << 20]).await;
+    let full = node.images.ensure(&large, |_| {}).await;
+    let full = full.expect_err("no room");
+    assert_eq!(full.reason, ErrorReason::HostNotReady, "{full}");
+    assert!(full.message.contains("3 MiB free"), "{full}");
+    assert_eq!(cached().len(), 3);
+
+    let next = push(&registry, &[5; 3 << 20]).await;
+    let pulled = node.images.ensure(&next, |_| {}).await;
+    pulled.expect("room");
+    let digests = vec![in_use.digest, later.digest, next.digest];
+    assert_eq!(cached(), sorted(digests));
+    assert!(!node.images.file(&earlier.digest).exists());
+    // a name that leads nowhere would be taken for an image
+    assert_eq!(small.names().len(), 3, "{:?}", small.names());
+    let again = node.images.ensure(&earlier, |_| {}).await;
+    again.expect("the second that may go makes room");
 }
 
 async fn push(registry: &TestRegistry, content: &[u8]) -> ImageSource {

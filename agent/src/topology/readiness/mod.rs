@@ -128,8 +128,14 @@ async fn observe(node: &Node, kind: HostKind, packet_age: Duration) -> Vec<Check
         results.push(devices::slot_disks(node).await);
         results.extend(network::all(node, packet_age).await);
         results.push(blocking::here(|| software::relay_key(node)));
-        let cache = &node.settings.images.cache_dir;
-        results.push(blocking::here(|| software::image_cache(cache)));
+        results.push(blocking::here(|| {
+            software::disk_assembly(root, &node.settings.profile)
+        }));
+        let settings = &node.settings;
+        results.push(blocking::here(|| {
+            let (cache, state) = (&settings.images.cache_dir, &settings.state_dir);
+            software::image_cache(cache, state, settings.limits.min_free_bytes)
+        }));
         results.push(vms::ended_with_host(node).await);
     }
     complete(results, kind)

@@ -1,14 +1,19 @@
 //! The host's software: libvirt, files and programs that VMs need, the image cache.
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
 use super::CheckResult;
-use crate::checks::{FIRMWARE, IMAGE_CACHE, LIBVIRT, LIBVIRT_FOLDER, RDMA_TOOLS, RELAY_KEY, TOOLS};
+use crate::checks::{
+    DISK_ASSEMBLY, FIRMWARE, IMAGE_CACHE, LIBVIRT, LIBVIRT_FOLDER, RDMA_TOOLS, RELAY_KEY, TOOLS,
+};
 use crate::error::HostResult;
 use crate::host::recording;
 use crate::host::root::HostRoot;
+use crate::image::space::{free_bytes, leaves_enough};
 use crate::node::Node;
+use crate::prepare::assembly;
 use crate::settings::{BridgeKind, HostProfile};
 
 pub(super) async fn libvirt(node: &Node) -> CheckResult {
@@ -109,6 +114,30 @@ fn is_installed(root: &HostRoot, program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).exists())
 }
 
+/// What assembles the disks of others leaves those of slots alone.
+pub(super) fn disk_assembly(root: &HostRoot, profile: &HostProfile) -> CheckResult {
+    if profile.lab {
+        return CheckResult::skip(&DISK_ASSEMBLY, "the disks of a lab host are files");
+    }
+    let found = assembly::found(root);
+    let free: Vec<&str> = found
+        .iter()
+        .filter(|(_, is_limited)| !is_limited)
+        .map(|(name, _)| *name)
+        .collect();
+    if found.is_empty() {
+        return CheckResult::skip(&DISK_ASSEMBLY, "this host has neither LVM nor mdadm");
+    }
+    let detail = match free.is_empty() {
+        true => "LVM and mdadm leave the disks of slots alone".to_owned(),
+        false => format!(
+            "{} assembles what tenants leave on the disks of slots",
+            free.join(" and ")
+        ),
+    };
+    CheckResult::judge(&DISK_ASSEMBLY, free.is_empty(), detail)
+}
+
 /// Programs that look into the fabric (D-11).
 pub(super) fn rdma_tools(root: &HostRoot, profile: &HostProfile) -> CheckResult {
     if profile.lab {
@@ -137,14 +166,24 @@ pub(super) fn relay_key(node: &Node) -> CheckResult {
     CheckResult::judge(&RELAY_KEY, good, detail)
 }
 
-pub(super) fn image_cache(folder: &Path) -> CheckResult {
+/// Images can be stored, and what must stay free for them and for the journal is free.
+pub(super) fn image_cache(cache: &Path, state_dir: &Path, min_free: u64) -> CheckResult {
     // without a name: a report and the parity check may look at the same time
-    let outcome = tempfile::tempfile_in(folder);
-    let detail = match &outcome {
-        Ok(_) => format!("{} is writable", folder.display()),
-        Err(error) => format!("{}: {error}", folder.display()),
-    };
-    CheckResult::judge(&IMAGE_CACHE, outcome.is_ok(), detail)
+    let written = tempfile::tempfile_in(cache).and_then(|mut file| file.write_all(&[0; 4096]));
+    let outcome = written.map_err(|error| format!("{}: {error}", cache.display()));
+    let outcome = outcome.and_then(|()| {
+        let mut folders = [cache, state_dir].into_iter();
+        folders.try_for_each(|folder| {
+            let enough = |free| leaves_enough(folder, 0, free, min_free);
+            free_bytes(folder)
+                .and_then(enough)
+                .map_err(|error| error.to_string())
+        })
+    });
+    let good = outcome.is_ok();
+    let writable = || format!("{} is writable", cache.display());
+    let detail = outcome.err().unwrap_or_else(writable);
+    CheckResult::judge(&IMAGE_CACHE, good, detail)
 }
 
 #[cfg(test)]
@@ -158,14 +197,83 @@ mod tests {
     #[test]
     fn an_image_cache_is_writable_to_all_who_look_at_once() {
         let folder = tempfile::tempdir().unwrap();
-        let look = || (0..200).all(|_| failed(&[image_cache(folder.path())]).is_empty());
+        let at = folder.path();
+        let look = || (0..200).all(|_| failed(&[image_cache(at, at, 0)]).is_empty());
         let all = std::thread::scope(|scope| {
             let lookers: Vec<_> = (0..4).map(|_| scope.spawn(look)).collect();
             lookers.into_iter().all(|looker| looker.join().unwrap())
         });
         assert!(all);
-        let gone = image_cache(&folder.path().join("gone"));
+        let gone = image_cache(&at.join("gone"), at, 0);
         assert_eq!(failed(&[gone]), ["image_cache"]);
+    }
+
+    #[test]
+    fn a_86_a_host_with_less_free_space_than_must_stay_so_is_not_ready() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path();
+        let scarce = image_cache(at, at, u64::MAX);
+        assert_eq!(failed(std::slice::from_ref(&scarce)), ["image_cache"]);
+        let shown = format!("{} has ", at.display());
+        assert!(
+            scarce.detail.contains(&shown) && scarce.detail.contains("MiB free"),
+            "{}",
+            scarce.detail
+        );
+        // the journal's folder counts as well
+        let unreadable = image_cache(at, &at.join("gone"), 0);
+        assert_eq!(failed(&[unreadable]), ["image_cache"]);
+    }
+
+    #[test]
+    fn p9_a_host_that_assembles_what_tenants_leave_on_their_disks_is_reported() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path());
+        let check = || disk_assembly(&root, &profile("kvm"));
+        let write = |path: &str, text: &str| {
+            let path = dir.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        assert_eq!(check().status, EvidenceStatus::Skip);
+        write("usr/sbin/lvm", "");
+        write("etc/lvm/lvm.conf", "# global_filter = [ \"r|.*|\" ]\n");
+        assert_eq!(failed(&[check()]), ["disk_assembly"]);
+        for (path, text) in [
+            (
+                "etc/lvm/lvm.conf",
+                "devices {\n\tglobal_filter = [ \"a|^/dev/sda|\", \"r|.*|\" ]\n}\n",
+            ),
+            (
+                "etc/lvm/lvmlocal.conf",
+                "devices {\n\tglobal_filter = [ \"r|^/dev/nvme|\" ]\n}\n",
+            ),
+            ("etc/lvm/lvm.conf", "global {\n\tevent_activation = 0\n}\n"),
+            ("etc/lvm/lvm.conf", "devices {\n\tuse_devicesfile = 1\n}\n"),
+        ] {
+            write("etc/lvm/lvm.conf", "# nothing\n");
+            write(path, text);
+            assert_eq!(check().status, EvidenceStatus::Pass, "{path} {text}");
+            std::fs::remove_file(dir.path().join(path)).unwrap();
+        }
+        write(
+            "etc/lvm/lvmlocal.conf",
+            "devices {\n\tglobal_filter = [ \"r|^/dev/nvme|\" ]\n}\n",
+        );
+        write("sbin/mdadm", "");
+        write("etc/mdadm/mdadm.conf", "HOMEHOST <system>\n# AUTO -all\n");
+        let found = check();
+        assert_eq!(failed(std::slice::from_ref(&found)), ["disk_assembly"]);
+        assert!(
+            found.detail.starts_with("mdadm assembles"),
+            "{}",
+            found.detail
+        );
+        write(
+            "etc/mdadm/mdadm.conf",
+            "HOMEHOST <system>\nauto +imsm -all\n",
+        );
+        assert_eq!(check().status, EvidenceStatus::Pass);
     }
 
     fn profile(hypervisor: &str) -> HostProfile {

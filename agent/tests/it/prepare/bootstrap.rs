@@ -6,7 +6,11 @@ use super::{HOLDER, SLOT, TestHost, repository};
 const GRUB: &str = "GRUB_DEFAULT=0\nGRUB_CMDLINE_LINUX=\"console=ttyS0 mitigations=auto\"\n";
 
 fn host() -> TestHost {
-    let host = TestHost::new();
+    prepared(TestHost::new())
+}
+
+/// The same with what the bootstrap reads.
+pub fn prepared(host: TestHost) -> TestHost {
     host.write("/etc/default/grub", GRUB);
     host.write("/proc/cmdline", "BOOT_IMAGE=/vmlinuz ro console=ttyS0\n");
     let text = host.read("/proc/cpuinfo");
@@ -20,7 +24,7 @@ fn host() -> TestHost {
     host
 }
 
-const BOOTSTRAP: [&str; 3] = ["deploy-bootstrap", "--mode", "slice"];
+pub const BOOTSTRAP: [&str; 3] = ["deploy-bootstrap", "--mode", "slice"];
 
 /// The whole of I-78 but what only slice mode does: VFIO (I-67, I-84), libvirt, the baseline (I-69) and the units of
 /// every start (I-188). Nothing is made schedulable by it (I-79).

@@ -1,5 +1,6 @@
 //! Host preparation on the tree of a host whose programs are played: each command changes what it must, nothing else, and
 //! nothing the second time.
+mod assembly;
 mod binding;
 mod bootstrap;
 mod functions;
@@ -24,12 +25,13 @@ use serde_json::Value;
 
 use super::recorded::reference_host::{Host, good};
 
-const PROGRAMS: [&str; 17] = [
+const PROGRAMS: [&str; 19] = [
     "apt-cache",
     "apt-get",
     "blkdiscard",
     "ip",
     "iptables",
+    "mdadm",
     "modprobe",
     "netplan",
     "networkctl",
@@ -38,6 +40,7 @@ const PROGRAMS: [&str; 17] = [
     "systemctl",
     "umount",
     "update-grub",
+    "update-initramfs",
     "virsh",
     "wipefs",
     "blkid",

@@ -4,7 +4,7 @@ mod changes;
 mod checks;
 mod discovery;
 mod facts;
-mod hosts;
+pub mod hosts;
 mod partitions;
 pub mod reference_host;
 mod shipped;

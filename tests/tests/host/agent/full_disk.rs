@@ -66,10 +66,10 @@ async fn p5_a_launch_that_a_full_disk_of_the_host_has_no_room_for_leaves_nothing
     let seeds = host.lab.agent_folder().join("seeds");
     let nvram = Path::new("/var/lib/libvirt/qemu/nvram");
     let mut generation = 1;
-    for (folder, step, reason, is_touched) in [
-        (cache, "verify_image", "HOST_NOT_READY", false),
-        (&seeds, "seed", "HOST_NOT_READY", true),
-        (nvram, "start", "HYPERVISOR_FAILED", true),
+    for (folder, step, reason, said, is_touched) in [
+        (cache, "verify_image", "HOST_NOT_READY", "0 MiB free", false),
+        (&seeds, "seed", "HOST_NOT_READY", "No space left", true),
+        (nvram, "start", "HYPERVISOR_FAILED", "No space left", true),
     ] {
         let mut tenant = host.tenant(0, generation).await;
         let full = Full::over(&host, folder);
@@ -82,7 +82,7 @@ async fn p5_a_launch_that_a_full_disk_of_the_host_has_no_room_for_leaves_nothing
             "{failure:?}"
         );
         assert_eq!(failure.failure_class(), pb::FailureClass::Host);
-        assert!(failure.message.contains("No space left"), "{failure:?}");
+        assert!(failure.message.contains(said), "{failure:?}");
         assert!(failure.host_clean, "{failure:?}");
         assert_eq!(full.names(), Vec::<String>::new());
         host.assert_no_residue().await;

@@ -494,7 +494,8 @@ impl Host {
                 "program": concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/lab/fmpm.sh"),
                 "address": self.path("board"),
             },
-            "limits": {"full_verify_bytes": *lock(&self.verify_whole), "sample_verify_bytes": 0},
+            // its folder is in memory, of which a machine may have little
+            "limits": {"full_verify_bytes": *lock(&self.verify_whole), "sample_verify_bytes": 0, "min_free_bytes": 0},
             // what it waits for happens within milliseconds here
             "polling": {"guest_ms": 10, "shutdown_ms": 10, "undo_ms": 10, "serial_ms": 10},
             "telemetry": {"pause_ms": 50},
