@@ -92,3 +92,22 @@ fn a_launch_whose_terraform_is_interrupted_is_released() {
         "{listed}"
     );
 }
+
+#[test]
+fn a_release_looks_where_the_launch_was() {
+    for (project, place) in [
+        ("", "list --all-projects "),
+        ("vision", "list --project vision "),
+    ] {
+        let stage = Stage::new();
+        let mut shell = stage.script("release.sh", project).spawn().expect("bash");
+        let released = stage.told("released");
+        assert!(shell.wait().expect("ended").success());
+        assert!(
+            released.starts_with(&format!("release {ID} --wait")),
+            "{released}"
+        );
+        let listed = stage.told("listed");
+        assert!(listed.starts_with(place), "{listed}");
+    }
+}
