@@ -192,6 +192,7 @@ fn active_within(session: &Session, limit: Duration) -> Wait {
         limit,
         quiet: session.json(),
         after: 0,
+        is_change: false,
     }
 }
 

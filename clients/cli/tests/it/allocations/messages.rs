@@ -176,3 +176,37 @@ fn a_name_of_an_ended_allocation_leads_to_the_latest_with_that_name() {
         "{ran:?}"
     );
 }
+
+#[test]
+fn a_change_of_power_that_failed_is_a_failure_though_the_vm_runs() {
+    let world = World::new();
+    let message = "The reboot is not verified: the VM is running, but no login succeeded.";
+    let told = |state: &str| {
+        let entry = json!({ "sequence": "3", "step": "running", "state": state, "message": message, "time": "2026-01-31T12:00:09Z" });
+        let news = stream([
+            vec![changed(with_power("rebooting"), "t1"), synced("t2")],
+            entries(&json!({ "entries": [entry] }), "t3"),
+            vec![changed(with_power("running"), "t4")],
+        ]);
+        world.get(&watched(), news);
+    };
+    world.get(&format!("{}/timeline", one()), timeline());
+    let reboot = format!("{}:reboot", one());
+    world.on("POST", &reboot, [(200, with_power("rebooting"))]);
+    for format in ["table", "json"] {
+        let arguments = ["reboot", ID, "--wait", "--output", format];
+        told("done");
+        world.run(&arguments).ok();
+        told("failed");
+        let ran = world.run(&arguments);
+        assert!(
+            ran.code == 1 && ran.out.is_empty() && ran.err.contains(message),
+            "{ran:?}"
+        );
+    }
+    // one before the change says nothing of it
+    let mut old = timeline();
+    old["entries"][1]["sequence"] = json!("3");
+    world.get(&format!("{}/timeline", one()), old);
+    world.run(&["reboot", ID, "--wait"]).ok();
+}
