@@ -123,7 +123,7 @@ impl Login {
             Via::Network => CONNECT_TIMEOUT,
         };
         option(timeout.into());
-        option(joined("UserKnownHostsFile=", &self.known_hosts));
+        option(known_hosts_file(&self.known_hosts));
         option("GlobalKnownHostsFile=/dev/null".into());
         option("StrictHostKeyChecking=yes".into());
         if self.via == Via::Platform {
@@ -155,9 +155,19 @@ fn proxy_command(id: &str) -> OsString {
     format!("ProxyCommand={program} tunnel {id}").into()
 }
 
-fn joined(prefix: &str, path: &Path) -> OsString {
-    let mut text = OsString::from(prefix);
-    text.push(path);
+/// The option that names the file of the pinned keys. ssh splits its value at spaces, and replaces %.
+fn known_hosts_file(path: &Path) -> OsString {
+    let mut text = OsString::from("UserKnownHostsFile=");
+    match path.to_str() {
+        Some(path) if path.contains([' ', '\t', '%', '"', '\\']) => {
+            let escaped = path
+                .replace('\\', r"\\")
+                .replace('"', r#"\""#)
+                .replace('%', "%%");
+            text.push(format!("\"{escaped}\""));
+        }
+        _ => text.push(path),
+    }
     text
 }
 
@@ -211,8 +221,24 @@ mod tests {
     fn host_keys_are_pinned_and_one_identity_is_offered() {
         assert_eq!(
             login().command_line(),
-            "ssh -p 2201 -o ConnectTimeout=15 -o 'UserKnownHostsFile=/k n/x' -o GlobalKnownHostsFile=/dev/null -o StrictHostKeyChecking=yes -o IdentitiesOnly=yes -i /id u_1@127.0.0.1"
+            "ssh -p 2201 -o ConnectTimeout=15 -o 'UserKnownHostsFile=\"/k n/x\"' -o GlobalKnownHostsFile=/dev/null -o StrictHostKeyChecking=yes -o IdentitiesOnly=yes -i /id u_1@127.0.0.1"
         );
+    }
+
+    #[test]
+    fn ssh_takes_a_path_as_one_whatever_is_in_it() {
+        for (path, option) in [
+            ("/k/x", "/k/x"),
+            ("/k n/x", r#""/k n/x""#),
+            ("/100%/x", r#""/100%%/x""#),
+            (r#"/a"\b"#, r#""/a\"\\b""#),
+        ] {
+            let given = known_hosts_file(Path::new(path));
+            assert_eq!(
+                given,
+                OsString::from(format!("UserKnownHostsFile={option}"))
+            );
+        }
     }
 
     #[test]
