@@ -114,6 +114,14 @@ impl Login {
         format!("{}@{}", self.user, self.host)
     }
 
+    /// User and host before a path of scp, to which an IPv6 address is one only in brackets.
+    pub fn copy_target(&self) -> String {
+        match self.host.contains(':') {
+            true => format!("{}@[{}]:", self.user, self.host),
+            false => format!("{}:", self.target()),
+        }
+    }
+
     /// The options that pin the host keys and offer one identity.
     fn secured(&self) -> Vec<OsString> {
         let mut arguments: Vec<OsString> = Vec::new();
@@ -223,6 +231,17 @@ mod tests {
             login().command_line(),
             "ssh -p 2201 -o ConnectTimeout=15 -o 'UserKnownHostsFile=\"/k n/x\"' -o GlobalKnownHostsFile=/dev/null -o StrictHostKeyChecking=yes -o IdentitiesOnly=yes -i /id u_1@127.0.0.1"
         );
+    }
+
+    #[test]
+    fn scp_tells_an_ipv6_address_from_a_path() {
+        assert_eq!(login().copy_target(), "u_1@127.0.0.1:");
+        let login = Login {
+            host: "2001:db8::5".to_owned(),
+            ..login()
+        };
+        assert_eq!(login.copy_target(), "u_1@[2001:db8::5]:");
+        assert_eq!(login.target(), "u_1@2001:db8::5");
     }
 
     #[test]

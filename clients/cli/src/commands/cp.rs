@@ -41,7 +41,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     let id = allocation::resolve(&session.api, among, name).await?;
     let login = login(session, &id, flags.identity, flags.via).await?;
     let paths = flags.paths.iter().map(|path| match remote(path) {
-        Some((_, file)) => joined(&format!("{}:", login.target()), file),
+        Some((_, file)) => joined(&login.copy_target(), file),
         // a local name with a colon is not a host to scp
         None if is_taken_for_a_host(path) => joined("./", path),
         None => path.clone(),
