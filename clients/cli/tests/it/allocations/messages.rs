@@ -2,7 +2,7 @@
 use serde_json::{Value, json};
 
 use super::{ALLOCATIONS, key_pair, launch_arguments, one, timeline, watched};
-use crate::support::{ID, World, allocation, changed, entries, stream, synced};
+use crate::support::{ID, World, allocation, changed, entries, error, stream, synced};
 
 fn with_power(power: &str) -> Value {
     let mut active = allocation("active");
@@ -209,4 +209,39 @@ fn a_change_of_power_that_failed_is_a_failure_though_the_vm_runs() {
     old["entries"][1]["sequence"] = json!("3");
     world.get(&format!("{}/timeline", one()), old);
     world.run(&["reboot", ID, "--wait"]).ok();
+}
+
+#[test]
+fn a_watch_outlives_its_token_and_a_change_of_access() {
+    let world = World::new();
+    let expired = error(401, "CREDENTIAL_EXPIRED", "The token has expired.", &[]);
+    let changed_access = error(403, "PERMISSION_DENIED", "Your access has changed.", &[]);
+    let began = |state: &str, token: &str| vec![changed(allocation(state), token), synced(token)];
+    world.on(
+        "GET",
+        &watched(),
+        [
+            (
+                200,
+                stream([began("reserved", "t1"), vec![expired.clone()]]),
+            ),
+            (200, stream([began("reserved", "t2"), vec![changed_access]])),
+            (200, stream([began("active", "t3")])),
+        ],
+    );
+    world.get(&format!("{}/timeline", one()), timeline());
+    world.run(&["wait", ID]).ok();
+    let targets: Vec<String> = world
+        .seen()
+        .into_iter()
+        .filter_map(|seen| Some(seen.target.strip_prefix(&watched())?.to_owned()))
+        .collect();
+    assert_eq!(targets, ["", "?resume_token=t1", "?resume_token=t2"]);
+    // who opens one with such a token is refused
+    world.on("GET", &watched(), [(401, expired)]);
+    let ran = world.run(&["wait", ID]);
+    assert!(
+        ran.code == 4 && ran.err.contains("The token has expired."),
+        "{ran:?}"
+    );
 }
