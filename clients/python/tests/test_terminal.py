@@ -17,6 +17,7 @@ from websockets.sync.server import ServerConnection, serve
 from websockets.typing import Subprotocol
 
 from gpuaas import AsyncClient, CallTimeoutError, Client, terminal
+from gpuaas._settings import base_url
 from gpuaas.terminal import TerminalClosedError
 from tests.conftest import TOKEN, Reply, Server
 
@@ -305,3 +306,15 @@ def test_a_ticket_cannot_lead_to_another_host(server: Server, path: str) -> None
     server.plays(Reply(200, {"ticket": "t", "websocket_path": path}))
     with Client(server.url, token=TOKEN) as client, pytest.raises(TerminalClosedError):
         client.open_terminal("a-1")
+
+
+@pytest.mark.parametrize(
+    ("base", "address"),
+    [
+        ("https://api.example.com", "wss://api.example.com/api/v1/terminal"),
+        ("https://example.com/gpus/", "wss://example.com/gpus/api/v1/terminal"),
+        ("http://127.0.0.1:7080", "ws://127.0.0.1:7080/api/v1/terminal"),
+    ],
+)
+def test_a_terminal_is_where_the_api_is(base: str, address: str) -> None:
+    assert terminal._address(base_url(base), "/api/v1/terminal") == address
