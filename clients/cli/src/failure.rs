@@ -36,7 +36,7 @@ pub enum Failure {
     /// The identity provider says that the sign-in has ended: what is kept of it is worthless.
     #[error("{0}")]
     SignInEnded(String),
-    /// Of several changes, one did not succeed, and those after it were not made.
+    /// Of several changes, one did not succeed, and those after it were not made; or of several launches one failed.
     #[error("{cause}")]
     Partly {
         /// What was changed, as it was typed.

@@ -53,7 +53,12 @@ pub use aliases::command;
 pub fn run() -> ExitCode {
     let cli = match aliases::parse() {
         Ok(cli) => cli,
-        Err(error) => suggest::better(error, aliases::command(), std::env::args().skip(1)).exit(),
+        Err(error) => {
+            // an argument need not be text
+            let arguments = std::env::args_os().skip(1);
+            let arguments = arguments.map(|one| one.to_string_lossy().into_owned());
+            suggest::better(error, aliases::command(), arguments).exit()
+        }
     };
     let format = cli.global.format();
     formats::choose(format, cli.global.quiet);

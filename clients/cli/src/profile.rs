@@ -70,11 +70,17 @@ pub fn target(global: &Global, admin: bool) -> Result<Target, Failure> {
     let signed_in = context.filter(|_| given.is_none());
     let project = signed_in.and_then(|(_, context)| context.project.clone());
     let credential = match (given, context, from_profile, file) {
-        (Some(token), ..) => Credential::Given(token),
+        (Some(token), ..) => match &global.token_file {
+            Some(file) => of_file(file.clone(), token),
+            None => Credential::Given(token),
+        },
         (None, Some((name, context)), _, Ok(file)) => {
             Credential::Context(Box::new(SignedIn::new(file, name, context.clone())))
         }
-        (None, _, Some(file), _) => Credential::Given(read_token(&file)?),
+        (None, _, Some(file), _) => {
+            let token = read_token(&file)?;
+            of_file(file, token)
+        }
         (None, ..) => Credential::None,
     };
     Ok(Target {
@@ -256,7 +262,19 @@ fn profile(global: &Global) -> Result<Profile, Failure> {
     Ok(profile)
 }
 
-fn read_token(file: &Path) -> Result<String, Failure> {
+/// The credential of a token file. What is no plain file, such as a pipe, can be read only once.
+fn of_file(file: PathBuf, token: String) -> Credential {
+    match file.is_file() {
+        true => Credential::File(file),
+        false => Credential::Given(token),
+    }
+}
+
+/// The token in a file.
+///
+/// # Errors
+/// It cannot be read, or has something else than one token.
+pub fn read_token(file: &Path) -> Result<String, Failure> {
     let text = fs::read_to_string(file).map_err(|error| {
         Failure::Usage(format!(
             "cannot read the token file {}: {error}",

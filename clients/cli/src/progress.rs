@@ -35,9 +35,12 @@ impl Goal {
         use AllocationState::{Active, Failed, Released, Releasing};
         match (self, state) {
             (Self::Power(wanted), Active) if power == wanted => Some(true),
-            // what failed is running or stopped again
+            // what failed is running, stopped or rescued again
             (Self::Power(_), Active)
-                if matches!(power, PowerState::Running | PowerState::Stopped) =>
+                if matches!(
+                    power,
+                    PowerState::Running | PowerState::Stopped | PowerState::Rescued
+                ) =>
             {
                 Some(false)
             }
@@ -60,6 +63,9 @@ pub struct Wait {
     pub quiet: bool,
     /// Timeline entries up to this one are old and not shown.
     pub after: i64,
+    /// What is waited for was requested after that entry: a change of the power that fails is missed, also where the VM runs
+    /// as it would after one.
+    pub is_change: bool,
 }
 
 /// The number of the latest timeline entry; 0 without any.
@@ -120,11 +126,15 @@ async fn follow(
     let mut watch = Watch::new(api, request);
     // an allocation comes after the entries that led to it, but the first one before them
     let mut is_synced = false;
+    let mut failed = None;
     loop {
         let mut next = watch.next().await?;
         let mut is_over = false;
         match next.message.event {
             Some(Event::Entry(entry)) => {
+                if wait.is_change && entry.sequence > wait.after && is_failed_change(&entry) {
+                    failed = Some(Failure::Local(entry.message.clone()));
+                }
                 view.entry(entry);
                 continue;
             }
@@ -142,12 +152,18 @@ async fn follow(
         }
         let status = last.message.status.clone().unwrap_or_default();
         match wait.goal.outcome(status.state(), status.power()) {
-            Some(true) => return Ok(()),
-            Some(false) => return Err(missed(&last.message)),
+            Some(true) => return failed.map_or(Ok(()), Err),
+            Some(false) => return Err(failed.unwrap_or_else(|| missed(&last.message))),
             None if is_over => return Err(missed(&last.message)),
             None => {}
         }
     }
+}
+
+/// Whether a change of the power has failed for good: its last entry is named after the power that the VM has now.
+fn is_failed_change(entry: &TimelineEntry) -> bool {
+    entry.state() == TimelineState::Failed
+        && matches!(entry.step.as_str(), "running" | "stopped" | "rescued")
 }
 
 fn missed(allocation: &Allocation) -> Failure {
@@ -347,8 +363,15 @@ mod tests {
             let ended = goal.outcome(state, PowerState::Unspecified);
             assert_eq!(ended, outcome, "{goal:?} {state:?}");
         }
-        use PowerState::{Rebooting, Running, Starting, Stopped, Stopping};
+        use PowerState::{
+            Rebooting, Rescued, Rescuing, Running, Starting, Stopped, Stopping, Unrescuing,
+        };
         for (wanted, power, outcome) in [
+            (Rescued, Rescuing, None),
+            (Rescued, Rescued, Some(true)),
+            (Running, Unrescuing, None),
+            (Running, Rescued, Some(false)),
+            (Stopped, Rescued, Some(false)),
             (Stopped, Stopping, None),
             (Stopped, Stopped, Some(true)),
             (Stopped, Running, Some(false)),

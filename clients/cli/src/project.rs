@@ -1,12 +1,12 @@
 //! Projects by their names, as far as the caller may list them.
 use std::collections::HashMap;
 
-use gpuaas_proto::call::IdentityAdminListProjects;
+use gpuaas_proto::call::{IdentityAdminListProjects, Unary};
 use gpuaas_proto::gpuaas::identity::v1::{GetCallerRequest, ListProjectsRequest, Project};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::api::Api;
+use crate::api::{Answer, Api};
 use crate::failure::Failure;
 use crate::suggest;
 
@@ -54,21 +54,57 @@ pub struct Which {
     /// Only this project [default: that of the context].
     #[arg(long, value_name = "PROJECT")]
     pub project: Option<String>,
-    /// All of your projects, even if the context sets a project.
+    /// All of your projects, one after the other, even if the context sets a project.
     #[arg(long, conflicts_with = "project")]
     all_projects: bool,
 }
 
 impl Which {
-    /// The id of the only project; none: all of them.
+    /// The ids of the projects, each of which has a list of its own; an empty one is the caller's only project.
     ///
     /// # Errors
-    /// Those of [`id`].
-    pub async fn id(self, api: &Api) -> Result<Option<String>, Failure> {
-        match self.all_projects {
-            true => Ok(None),
-            false => chosen(api, self.project).await,
+    /// Those of [`id`]; who the caller is cannot be read.
+    pub async fn ids(self, api: &Api) -> Result<Vec<String>, Failure> {
+        let only = || vec![String::new()];
+        if !self.all_projects {
+            let chosen = chosen(api, self.project).await?;
+            return Ok(chosen.map_or_else(only, |id| vec![id]));
         }
+        let caller = api.call(&GetCallerRequest {}).await?.message;
+        let ids: Vec<String> = caller.projects.into_iter().map(|one| one.id).collect();
+        Ok(match ids.is_empty() {
+            true => only(),
+            false => ids,
+        })
+    }
+}
+
+/// The lists of these projects as one, whose items are in this field; of what else an answer has, that of the first project.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn list_each<C: Unary>(
+    api: &Api,
+    projects: &[String],
+    items: &str,
+    request: impl Fn(String) -> C,
+) -> Result<Answer<C::Response>, Failure> {
+    let mut all = Value::Null;
+    for project in projects {
+        let listed = api.call_all_pages(&request(project.clone()), items).await?;
+        append(&mut all, listed.json, items);
+    }
+    Answer::read(all)
+}
+
+/// Adds the items of another answer behind those of the first.
+pub fn append(all: &mut Value, mut more: Value, items: &str) {
+    let Some(own) = all.get_mut(items).and_then(Value::as_array_mut) else {
+        *all = more;
+        return;
+    };
+    if let Some(others) = more.get_mut(items).and_then(Value::as_array_mut) {
+        own.append(others);
     }
 }
 

@@ -25,7 +25,10 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         return admin::trail::verify_file(file, flags);
     }
     let command = match cli.command {
-        Command::Completion { shell } => return completion::print(shell, &mut Cli::command()),
+        Command::Completion { shell } => {
+            completion::print(shell, &mut Cli::command());
+            return Ok(());
+        }
         Command::Man { folder } => return completion::pages(folder.as_deref(), Cli::command()),
         Command::Login(flags) => return login::login(&cli.global, &flags).await,
         Command::Logout => return login::logout(&cli.global).await,

@@ -114,6 +114,14 @@ impl Login {
         format!("{}@{}", self.user, self.host)
     }
 
+    /// User and host before a path of scp, to which an IPv6 address is one only in brackets.
+    pub fn copy_target(&self) -> String {
+        match self.host.contains(':') {
+            true => format!("{}@[{}]:", self.user, self.host),
+            false => format!("{}:", self.target()),
+        }
+    }
+
     /// The options that pin the host keys and offer one identity.
     fn secured(&self) -> Vec<OsString> {
         let mut arguments: Vec<OsString> = Vec::new();
@@ -123,7 +131,7 @@ impl Login {
             Via::Network => CONNECT_TIMEOUT,
         };
         option(timeout.into());
-        option(joined("UserKnownHostsFile=", &self.known_hosts));
+        option(known_hosts_file(&self.known_hosts));
         option("GlobalKnownHostsFile=/dev/null".into());
         option("StrictHostKeyChecking=yes".into());
         if self.via == Via::Platform {
@@ -155,9 +163,19 @@ fn proxy_command(id: &str) -> OsString {
     format!("ProxyCommand={program} tunnel {id}").into()
 }
 
-fn joined(prefix: &str, path: &Path) -> OsString {
-    let mut text = OsString::from(prefix);
-    text.push(path);
+/// The option that names the file of the pinned keys. ssh splits its value at spaces, and replaces %.
+fn known_hosts_file(path: &Path) -> OsString {
+    let mut text = OsString::from("UserKnownHostsFile=");
+    match path.to_str() {
+        Some(path) if path.contains([' ', '\t', '%', '"', '\\']) => {
+            let escaped = path
+                .replace('\\', r"\\")
+                .replace('"', r#"\""#)
+                .replace('%', "%%");
+            text.push(format!("\"{escaped}\""));
+        }
+        _ => text.push(path),
+    }
     text
 }
 
@@ -211,8 +229,35 @@ mod tests {
     fn host_keys_are_pinned_and_one_identity_is_offered() {
         assert_eq!(
             login().command_line(),
-            "ssh -p 2201 -o ConnectTimeout=15 -o 'UserKnownHostsFile=/k n/x' -o GlobalKnownHostsFile=/dev/null -o StrictHostKeyChecking=yes -o IdentitiesOnly=yes -i /id u_1@127.0.0.1"
+            "ssh -p 2201 -o ConnectTimeout=15 -o 'UserKnownHostsFile=\"/k n/x\"' -o GlobalKnownHostsFile=/dev/null -o StrictHostKeyChecking=yes -o IdentitiesOnly=yes -i /id u_1@127.0.0.1"
         );
+    }
+
+    #[test]
+    fn scp_tells_an_ipv6_address_from_a_path() {
+        assert_eq!(login().copy_target(), "u_1@127.0.0.1:");
+        let login = Login {
+            host: "2001:db8::5".to_owned(),
+            ..login()
+        };
+        assert_eq!(login.copy_target(), "u_1@[2001:db8::5]:");
+        assert_eq!(login.target(), "u_1@2001:db8::5");
+    }
+
+    #[test]
+    fn ssh_takes_a_path_as_one_whatever_is_in_it() {
+        for (path, option) in [
+            ("/k/x", "/k/x"),
+            ("/k n/x", r#""/k n/x""#),
+            ("/100%/x", r#""/100%%/x""#),
+            (r#"/a"\b"#, r#""/a\"\\b""#),
+        ] {
+            let given = known_hosts_file(Path::new(path));
+            assert_eq!(
+                given,
+                OsString::from(format!("UserKnownHostsFile={option}"))
+            );
+        }
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub struct Watch<'a, C> {
     /// Bytes of a line that has not ended.
     begun: Vec<u8>,
     lines: VecDeque<String>,
+    /// A message came on this connection.
+    is_under_way: bool,
     /// Since when nothing came; how often it was tried.
     failing: Option<(Instant, usize)>,
 }
@@ -42,6 +44,7 @@ impl<'a, C: Streaming> Watch<'a, C> {
             open: None,
             begun: Vec::new(),
             lines: VecDeque::new(),
+            is_under_way: false,
             failing: None,
         }
     }
@@ -73,6 +76,7 @@ impl<'a, C: Streaming> Watch<'a, C> {
         if message["error"].is_object() {
             return Err(self.api.failure_of(&message));
         }
+        self.is_under_way = true;
         if let Some(token) = message["resume_token"].as_str().filter(|t| !t.is_empty()) {
             token.clone_into(&mut self.token);
         }
@@ -121,9 +125,12 @@ impl<'a, C: Streaming> Watch<'a, C> {
         self.open = None;
         self.begun.clear();
         self.lines.clear();
+        let was_under_way = std::mem::take(&mut self.is_under_way);
         match &failure {
             Failure::Unreachable { .. } => {}
             Failure::Api(error) if error.is_transient() => {}
+            // the token has expired, which the next one has not, or the access has changed: who opens it again is told what holds
+            Failure::Api(error) if was_under_way && matches!(error.http, 401 | 403) => {}
             // what was missed is not kept any more: all that is comes again
             Failure::Api(error) if error.reason == "RESUME_TOKEN_EXPIRED" => self.token.clear(),
             _ => return Err(failure),

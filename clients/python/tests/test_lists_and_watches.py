@@ -76,6 +76,17 @@ def test_a_watch_with_an_expired_token_is_opened_again_with_the_renewed_one(serv
     assert len(server.seen) == 2
 
 
+def test_a_watch_whose_access_has_changed_is_opened_again(server: Server, run: Runner) -> None:
+    changed = {"error": {"code": 403, "status": "PERMISSION_DENIED", "message": "changed", "details": []}}
+    server.plays(lines(change("reserved", "t1"), changed), lines(change("active", "t2"), END))
+    assert len(run(lambda c: c.watch_allocation("a-1"))) == 3
+    # who may not any more hears that when it is opened
+    server.plays(lines(change("reserved", "t1"), changed), error(403, "PERMISSION_DENIED", reasons.PERMISSION_DENIED))
+    with pytest.raises(errors.PermissionDeniedError):
+        run(lambda c: c.watch_allocation("a-1"))
+    assert len(server.seen) == 4
+
+
 def test_a_watch_that_is_refused_raises(server: Server, run: Runner) -> None:
     for refused in (error(404, "NOT_FOUND", reasons.ALLOCATION_NOT_FOUND), error(400, "OUT_OF_RANGE", reasons.RESUME_TOKEN_EXPIRED)):
         server.plays(refused)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,6 +17,7 @@ from websockets.sync.server import ServerConnection, serve
 from websockets.typing import Subprotocol
 
 from gpuaas import AsyncClient, CallTimeoutError, Client, terminal
+from gpuaas._settings import base_url
 from gpuaas.terminal import TerminalClosedError
 from tests.conftest import TOKEN, Reply, Server
 
@@ -215,6 +218,55 @@ def test_silence_ends_a_read_with_a_timeout(use: Callable[..., Any], platform: P
         use(("read", 0.05))
 
 
+def test_a_read_ends_in_time_while_the_connection_is_lost(
+    use: Callable[..., Any], platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(terminal, "_FIRST_RETRY", 3600)
+
+    def first(socket: ServerConnection, _: dict[str, Any]) -> None:
+        socket.send(ready())
+        socket.close(1011)
+
+    platform.scripts = [first]
+    begun = time.monotonic()
+    with pytest.raises(CallTimeoutError):
+        use(("read", 0.3))
+    assert time.monotonic() - begun < 5
+
+
+def test_reads_that_are_shorter_than_the_pause_resume_all_the_same(
+    use: Callable[..., Any], platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(terminal, "_FIRST_RETRY", 0.3)
+
+    def patiently(opened: Any) -> bytes:
+        while True:
+            with contextlib.suppress(CallTimeoutError):
+                got: bytes = opened.read(0.05)
+                return got
+
+    async def patiently_async(opened: Any) -> bytes:
+        while True:
+            with contextlib.suppress(CallTimeoutError):
+                got: bytes = await opened.read(0.05)
+                return got
+
+    monkeypatch.setattr(terminal.Terminal, "read_patiently", patiently, raising=False)
+    monkeypatch.setattr(terminal.AsyncTerminal, "read_patiently", patiently_async, raising=False)
+
+    def first(socket: ServerConnection, _: dict[str, Any]) -> None:
+        socket.send(ready())
+        socket.close(1011)
+
+    def second(socket: ServerConnection, _: dict[str, Any]) -> None:
+        socket.send(ready(resumed=True))
+        socket.send(output(0, b"on"))
+        end(socket, "exited")
+
+    platform.scripts = [first, second]
+    assert use(("read_patiently",))[0] == [b"on"]
+
+
 def test_a_platform_that_closes_again_and_again_is_given_up(use: Callable[..., Any], platform: Platform) -> None:
     def first(socket: ServerConnection, _: dict[str, Any]) -> None:
         socket.send(ready(resume_seconds=0))
@@ -254,3 +306,15 @@ def test_a_ticket_cannot_lead_to_another_host(server: Server, path: str) -> None
     server.plays(Reply(200, {"ticket": "t", "websocket_path": path}))
     with Client(server.url, token=TOKEN) as client, pytest.raises(TerminalClosedError):
         client.open_terminal("a-1")
+
+
+@pytest.mark.parametrize(
+    ("base", "address"),
+    [
+        ("https://api.example.com", "wss://api.example.com/api/v1/terminal"),
+        ("https://example.com/gpus/", "wss://example.com/gpus/api/v1/terminal"),
+        ("http://127.0.0.1:7080", "ws://127.0.0.1:7080/api/v1/terminal"),
+    ],
+)
+def test_a_terminal_is_where_the_api_is(base: str, address: str) -> None:
+    assert terminal._address(base_url(base), "/api/v1/terminal") == address

@@ -30,6 +30,8 @@ def test_the_example_of_the_specification_is_genuine() -> None:
         ({"Webhook-Id": "msg_another"}, BODY, 0),
         ({"Webhook-Timestamp": str(SENT + 1)}, BODY, 0),
         ({"Webhook-Timestamp": "now"}, BODY, 0),
+        ({"Webhook-Timestamp": "9" * 400}, BODY, 0),
+        ({"Webhook-Timestamp": "9" * 5000}, BODY, 0),
         ({"Webhook-Signature": ""}, BODY, 0),
         ({"Webhook-Signature": GOOD.replace("v1,", "v2,")}, BODY, 0),
         ({"Webhook-Signature": "v1,é"}, BODY, 0),

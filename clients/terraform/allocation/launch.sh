@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # Launches the allocation and waits until its login works; run by Terraform with everything in the environment. Terraform runs
-# no destroy provisioner for a resource that could not be made, so what was launched in vain is released here.
+# no destroy provisioner for a resource that could not be made, so what was launched in vain is released here. A Terraform that
+# is interrupted kills this shell at once, which no trap sees: a process that outlives it releases in its place.
 set -euo pipefail
 arguments=(--sku "$SKU" --gpus "$GPUS" --image "$IMAGE" --name "$NAME" --label "terraform-resource=$RESOURCE")
 [ -z "$PROJECT" ] || arguments+=(--project "$PROJECT")
@@ -11,12 +12,32 @@ done <<< "$SSH_KEYS"
 while IFS= read -r label; do
     [ -z "$label" ] || arguments+=(--label "$label")
 done <<< "$LABELS"
-ended() {
-    local status=$?
-    trap - EXIT
-    [ $status = 0 ] || bash "$MODULE/release.sh" || echo "Release it yourself: gpuaas release $NAME" >&2
-    exit $status
+# Ends the launch when Terraform or its shell is gone.
+watch() {
+    exec > /dev/null 2>&1
+    while kill -0 $$ && kill -0 "$PPID"; do sleep 1; done
+    kill -KILL "$1"
 }
-trap ended EXIT
-trap 'exit 130' INT TERM
-"$COMMAND" launch "${arguments[@]}" --wait --timeout "$SECONDS_TO_WAIT" --idempotency-key "terraform-$RESOURCE"
+# Outlives the shell: Ctrl-C reaches it, too, and Terraform's pipes may be closed by the time it has something to print.
+launch() {
+    trap '' INT TERM HUP PIPE
+    "$COMMAND" launch "${arguments[@]}" --wait --timeout "$SECONDS_TO_WAIT" --idempotency-key "terraform-$RESOURCE" &
+    local launched=$! status=0
+    watch "$launched" &
+    local watching=$!
+    disown "$watching"
+    wait "$launched" || status=$?
+    kill -KILL "$watching" 2> /dev/null || true
+    if kill -0 $$ 2> /dev/null; then
+        [ $status = 0 ] || bash "$MODULE/release.sh" || echo "Release it yourself: gpuaas release $NAME" >&2
+        exit $status
+    fi
+    exec > /dev/null 2>&1
+    # the request of the launch may be on its way, and the API may not answer
+    for pause in 2 10 60 300; do
+        sleep $pause
+        if bash "$MODULE/release.sh"; then break; fi
+    done
+}
+launch &
+wait $!

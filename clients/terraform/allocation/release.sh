@@ -2,10 +2,10 @@
 # Releases what this resource launched and waits until its disk is wiped; run by Terraform with everything in the environment.
 # It is found by its label: another allocation of the same name, which made the launch fail, is left alone.
 set -euo pipefail
-project=()
+# the context may be of another project by now than at the launch
+project=(--all-projects)
 [ -z "$PROJECT" ] || project=(--project "$PROJECT")
-# an empty array is unset to the bash of macOS
-found=$("$COMMAND" list ${project[@]+"${project[@]}"} --output name --filter "labels.\"terraform-resource\" = \"$RESOURCE\"")
+found=$("$COMMAND" list "${project[@]}" --output name --filter "labels.\"terraform-resource\" = \"$RESOURCE\"")
 case $found in
 "")
     echo "No allocation has the label terraform-resource=$RESOURCE: there is nothing to release."
@@ -16,5 +16,4 @@ case $found in
     exit 1
     ;;
 esac
-"$COMMAND" release "$found" ${project[@]+"${project[@]}"} --wait --timeout 2100 \
-    --idempotency-key "terraform-$RESOURCE-release"
+"$COMMAND" release "$found" --wait --timeout 2100 --idempotency-key "terraform-$RESOURCE-release"

@@ -113,8 +113,8 @@ export class Client {
         } catch (thrown) {
           lost = deadline.translate(thrown);
         }
-        // a token that expired while the stream was open may have been renewed since
-        const renewed = messages > 0 && lost instanceof ApiError && lost.httpStatus === 401;
+        // a token that expired while the stream was open may have been renewed since, and an access that changed may still allow it
+        const renewed = messages > 0 && lost instanceof ApiError && [401, 403].includes(lost.httpStatus);
         const wait = delayOf(retries, renewed ? new TransportError("again") : lost, failures++, Math.random());
         if (deadline.signal.aborted || wait === undefined || wait >= deadline.left()) throw lost;
         await this.#pause(wait, deadline);

@@ -37,7 +37,8 @@ function connectorOf(baseUrl: string, given: TerminalOptions["WebSocket"]): (pat
   if (!make) throw new UsageError("there is no WebSocket here: pass that of the package ws as option WebSocket");
   return (path, subprotocol) => {
     if (!path.startsWith("/") || path.startsWith("//")) throw new TerminalClosedError("protocol_error", "the platform named no address for the terminal");
-    const url = new URL(path, baseUrl);
+    // below the address of the API, which may have a path of its own
+    const url = new URL(baseUrl.replace(/\/+$/, "") + path);
     url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
     return new make(url.href, subprotocol);
   };

@@ -191,6 +191,21 @@ test("a ticket that was lost with its answer is replaced by another one", async 
   terminal.close();
 });
 
+test.each(["", "/", "/gpus", "/gpus/"])("a terminal is where the API is (%s)", async (place) => {
+  const addresses: string[] = [];
+  class Elsewhere extends WebSocket {
+    constructor(url: string, protocol: string) {
+      addresses.push(url);
+      super(`ws://127.0.0.1:${(server.address() as AddressInfo).port}`, protocol);
+    }
+  }
+  scripts = [(socket) => void socket.send(ready())];
+  const options = { WebSocket: Elsewhere } as unknown as TerminalOptions;
+  const terminal = await Terminal.open(`https://example.com${place}`, "/api/v1/terminal", "a-1", "t", options);
+  expect(addresses).toEqual([`wss://example.com${place.replace(/\/$/, "")}/api/v1/terminal`]);
+  terminal.close();
+});
+
 test("silence ends a read with a timeout", async () => {
   const terminal = await open((socket) => socket.send(ready()));
   await expect(terminal.read(20)).rejects.toThrow(CallTimeoutError);

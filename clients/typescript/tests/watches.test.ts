@@ -90,6 +90,16 @@ test("a watch with an expired token is opened again with the renewed one", async
   expect(api.seen).toHaveLength(2);
 });
 
+test("a watch whose access has changed is opened again", async () => {
+  const changed = { error: { code: 403, status: "PERMISSION_DENIED", message: "changed", details: [] } };
+  api.plays(lines(change("reserved", "t1"), changed), lines(change("active", "t2"), END));
+  expect(await watch(api.client())).toHaveLength(3);
+  // who may not any more hears that when it is opened
+  api.plays(lines(change("reserved", "t1"), changed), error(403, "PERMISSION_DENIED", "PERMISSION_DENIED"));
+  await expect(watch(api.client())).rejects.toThrow(ApiError);
+  expect(api.seen).toHaveLength(4);
+});
+
 test("a watch that is refused, or never comes, ends", async () => {
   api.plays(error(404, "NOT_FOUND", "ALLOCATION_NOT_FOUND"));
   await expect(watch(api.client())).rejects.toThrow(ApiError);

@@ -5,15 +5,13 @@ use std::path::Path;
 use clap_complete::Shell;
 
 use crate::failure::Failure;
+use crate::output::written;
 
 /// Prints the completion script of a shell.
-///
-/// # Errors
-/// It cannot be written.
-pub fn print(shell: Shell, program: &mut clap::Command) -> Result<(), Failure> {
+pub fn print(shell: Shell, program: &mut clap::Command) {
     let mut script = Vec::new();
     clap_complete::generate(shell, program, "gpuaas", &mut script);
-    write(&script)
+    write(&script);
 }
 
 /// Prints the manual page of the program, or writes those of all commands into a folder.
@@ -32,12 +30,12 @@ pub fn pages(folder: Option<&Path>, program: clap::Command) -> Result<(), Failur
     let mut page = Vec::new();
     let rendered = clap_mangen::Man::new(program).render(&mut page);
     rendered.map_err(|error| Failure::Local(error.to_string()))?;
-    write(&page)
+    write(&page);
+    Ok(())
 }
 
-fn write(text: &[u8]) -> Result<(), Failure> {
+/// Writes to standard output, as [`crate::output::answer`] does with lines.
+fn write(text: &[u8]) {
     let mut out = stdout().lock();
-    out.write_all(text)
-        .and_then(|()| out.flush())
-        .map_err(|error| Failure::Local(format!("cannot write the answer: {error}")))
+    written(out.write_all(text).and_then(|()| out.flush()));
 }

@@ -1,5 +1,6 @@
 //! `cp`: runs the system's `scp` with the login of an allocation.
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
@@ -14,7 +15,7 @@ use crate::{allocation, project};
 pub struct Flags {
     /// Sources and, last, the destination. Write paths on the allocation as ALLOCATION:PATH.
     #[arg(required = true, num_args = 2.., value_name = "PATH")]
-    paths: Vec<String>,
+    paths: Vec<OsString>,
     /// Copy folders recursively.
     #[arg(long, short)]
     recursive: bool,
@@ -40,12 +41,10 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     let id = allocation::resolve(&session.api, among, name).await?;
     let login = login(session, &id, flags.identity, flags.via).await?;
     let paths = flags.paths.iter().map(|path| match remote(path) {
-        Some((_, file)) => OsString::from(format!("{}:{file}", login.target())),
+        Some((_, file)) => joined(&login.copy_target(), file),
         // a local name with a colon is not a host to scp
-        None if path.contains(':') && !path.starts_with(['/', '.']) => {
-            OsString::from(format!("./{path}"))
-        }
-        None => OsString::from(path),
+        None if is_taken_for_a_host(path) => joined("./", path),
+        None => path.clone(),
     });
     let error = Command::new("scp")
         .envs(session.environment.clone())
@@ -57,14 +56,28 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     Err(Failure::Local(format!("cannot run scp: {error}")))
 }
 
-/// The allocation and the file of a path on it. A path with a slash before the colon is local.
-fn remote(path: &str) -> Option<(&str, &str)> {
-    let (name, file) = path.split_once(':')?;
-    (!name.is_empty() && !name.contains('/')).then_some((name, file))
+fn joined(before: &str, path: &OsStr) -> OsString {
+    let mut text = OsString::from(before);
+    text.push(path);
+    text
+}
+
+fn is_taken_for_a_host(path: &OsStr) -> bool {
+    let path = path.as_bytes();
+    path.contains(&b':') && !matches!(path.first(), Some(b'/' | b'.'))
+}
+
+/// The allocation and the file of a path on it, which need not be text. A path with a slash before the colon is local.
+fn remote(path: &OsStr) -> Option<(&str, &OsStr)> {
+    let mut parts = path.as_bytes().splitn(2, |byte| *byte == b':');
+    let name = parts.next().filter(|name| !name.contains(&b'/'))?;
+    let file = OsStr::from_bytes(parts.next()?);
+    let name = std::str::from_utf8(name).ok()?;
+    (!name.is_empty()).then_some((name, file))
 }
 
 /// The allocation that a copy is to or from.
-fn only_allocation(paths: &[String]) -> Result<&str, Failure> {
+fn only_allocation(paths: &[OsString]) -> Result<&str, Failure> {
     let (to, from) = paths.split_last().expect("two at least");
     let sources: Vec<_> = from.iter().map(|path| remote(path)).collect();
     let wrong = |text: &str| Err(Failure::Usage(text.to_owned()));
@@ -92,7 +105,7 @@ mod tests {
     #[test]
     fn one_side_is_one_allocation() {
         let judged = |paths: &[&str]| {
-            let paths: Vec<String> = paths.iter().map(|p| (*p).to_owned()).collect();
+            let paths: Vec<OsString> = paths.iter().map(OsString::from).collect();
             only_allocation(&paths)
                 .map(str::to_owned)
                 .map_err(|e| e.exit_code())

@@ -1,10 +1,11 @@
 //! `launch`: a new allocation, with defaults where there is only one choice.
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gpuaas_proto::gpuaas::allocation::v1 as contract;
 use gpuaas_proto::gpuaas::allocation::v1::{
-    Allocation, BatchCreateAllocationsRequest, CreateAllocationRequest,
+    Allocation, BatchCreateAllocationsRequest, BatchCreateAllocationsResponse,
+    CreateAllocationRequest,
 };
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
 use serde_json::{Value, json};
@@ -15,6 +16,7 @@ use super::explain::print_explanation;
 use super::show::{print_allocation, print_login};
 use super::{placement, ssh_keys, user_data};
 use crate::allocation::{Among, name_of, queue_text};
+use crate::api::Answer;
 use crate::failure::Failure;
 use crate::keys::{self, PublicKey};
 use crate::output::{print_json, stamp};
@@ -70,7 +72,7 @@ pub struct Flags {
     /// Wait until the login works, showing progress.
     #[arg(long)]
     wait: bool,
-    /// Maximum wait in seconds, not counting time in the queue.
+    /// Maximum wait in seconds for all allocations together, not counting time in the queue.
     #[arg(long, default_value_t = 2100, value_name = "SECONDS")]
     timeout: u64,
     /// Dry run: check the launch without launching.
@@ -192,6 +194,7 @@ fn active_within(session: &Session, limit: Duration) -> Wait {
         limit,
         quiet: session.json(),
         after: 0,
+        is_change: false,
     }
 }
 
@@ -242,23 +245,56 @@ async fn launch_several(
         finish_validated(session, &answer.json, None);
         return Ok(());
     }
-    for (at, allocation) in answer.message.allocations.iter().enumerate() {
-        let id = &allocation.id;
-        remember(id, keys);
+    // all are launched, whatever becomes of the first
+    for allocation in &answer.message.allocations {
+        remember(&allocation.id, keys);
         if !session.json() {
             note!("{}", launched(allocation, name_of(allocation)));
         }
-        if let Some(limit) = wait {
-            let now = progress::wait(&session.api, id, active_within(session, limit)).await?;
-            answer.json["allocations"][at] = now.json;
-        }
     }
+    let outcome = match wait {
+        Some(limit) => all_active(session, &mut answer, limit).await,
+        None => Ok(()),
+    };
     if session.json() {
         print_json(&json!({ "allocations": answer.json["allocations"] }));
-    } else {
+    } else if outcome.is_ok() {
         say!("List them: gpuaas list");
     }
-    Ok(())
+    outcome
+}
+
+/// Waits until all are active, also those after one that failed. They have the time together.
+async fn all_active(
+    session: &Session,
+    answer: &mut Answer<BatchCreateAllocationsResponse>,
+    limit: Duration,
+) -> Result<(), Failure> {
+    let end = Instant::now() + limit;
+    let (mut done, mut left, mut cause) = (Vec::new(), Vec::new(), None);
+    for (at, allocation) in answer.message.allocations.iter().enumerate() {
+        let name = name_of(allocation).to_owned();
+        if !matches!(cause, None | Some(Failure::Allocation(_))) {
+            left.push(name);
+            continue;
+        }
+        let limit = end.saturating_duration_since(Instant::now());
+        let wait = active_within(session, limit);
+        match progress::wait(&session.api, &allocation.id, wait).await {
+            Ok(now) => {
+                answer.json["allocations"][at] = now.json;
+                done.push(name);
+            }
+            Err(failure) => {
+                left.push(name);
+                cause = Some(failure);
+            }
+        }
+    }
+    cause.map_or(Ok(()), |cause| {
+        let cause = Box::new(cause);
+        Err(Failure::Partly { done, left, cause })
+    })
 }
 
 /// The result of a launch.

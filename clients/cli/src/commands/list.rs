@@ -5,7 +5,7 @@ use super::select::SelectedOf;
 use crate::allocation::{label_of, queue_text, status_text};
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, time};
-use crate::project::Which;
+use crate::project::{self, Which};
 use crate::session::Session;
 
 #[derive(Debug, clap::Args)]
@@ -29,15 +29,15 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         project,
         selected,
     } = flags;
-    let project = project.id(&session.api).await?;
-    let request = ListAllocationsRequest {
-        project_id: project.unwrap_or_default(),
+    let projects = project.ids(&session.api).await?;
+    let request = |project_id| ListAllocationsRequest {
+        project_id,
         include_ended: all,
         filter: selected.filter(),
         order_by: selected.order_by(),
         ..ListAllocationsRequest::default()
     };
-    let listed = session.api.call_all_pages(&request, "allocations").await?;
+    let listed = project::list_each(&session.api, &projects, "allocations", request).await?;
     if session.json() {
         print_json(&listed.json);
         return Ok(());

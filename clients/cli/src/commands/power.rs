@@ -120,20 +120,19 @@ async fn change(
     request: impl Unary<Response = Allocation>,
     goal: PowerState,
 ) -> Result<(), Failure> {
-    let quiet = session.json();
-    // what happened before is not news
-    let after = if flags.wait && !quiet {
-        progress::latest_entry(&session.api, &id).await?
-    } else {
-        0
+    // what happened before is not news, and no failure of this change
+    let after = match flags.wait {
+        true => progress::latest_entry(&session.api, &id).await?,
+        false => 0,
     };
     let mut answer = session.api.apply(&request, &session.key).await?;
     if flags.wait {
         let wait = Wait {
             goal: Goal::Power(goal),
             limit: Duration::from_secs(flags.timeout),
-            quiet,
+            quiet: session.json(),
             after,
+            is_change: true,
         };
         answer = progress::wait(&session.api, &id, wait).await?;
     }

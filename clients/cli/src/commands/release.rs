@@ -45,6 +45,7 @@ pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
             limit: Duration::from_secs(flags.timeout),
             quiet,
             after,
+            is_change: false,
         };
         answer = progress::wait(&session.api, &id, wait).await?;
     }

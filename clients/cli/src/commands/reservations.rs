@@ -123,27 +123,26 @@ impl Side {
     async fn list(
         self,
         api: &Api,
-        project: Option<String>,
+        projects: Vec<String>,
         region: Option<String>,
         include_ended: bool,
         selected: &Selected,
     ) -> Result<(Vec<CapacityReservation>, Value), Failure> {
-        let project_id = project.unwrap_or_default();
         match self {
             Self::Member => {
-                let request = ListCapacityReservationsRequest {
+                let request = |project_id| ListCapacityReservationsRequest {
                     project_id,
                     include_ended,
                     filter: selected.filter(),
                     order_by: selected.order_by(),
                     ..ListCapacityReservationsRequest::default()
                 };
-                let listed = api.call_all_pages(&request, "reservations").await?;
+                let listed = project::list_each(api, &projects, "reservations", request).await?;
                 Ok((listed.message.reservations, listed.json))
             }
             Self::Operator => {
                 let request = ListAllReservationsRequest {
-                    project_id,
+                    project_id: projects.into_iter().next().unwrap_or_default(),
                     region_code: region.unwrap_or_default(),
                     include_ended,
                     filter: selected.filter(),
@@ -273,7 +272,8 @@ async fn resolve(
         return Ok(given.to_owned());
     }
     let everything = Selected::default();
-    let (all, _) = side.list(api, project, None, true, &everything).await?;
+    let projects = vec![project.unwrap_or_default()];
+    let (all, _) = side.list(api, projects, None, true, &everything).await?;
     let is_live = |one: &&CapacityReservation| {
         let status = one.status.clone().unwrap_or_default();
         !matches!(
@@ -356,13 +356,16 @@ pub async fn list(
         project,
         selected,
     } = flags;
-    let project = match side {
-        Side::Member => project.id(&session.api).await?,
+    let projects = match side {
+        Side::Member => project.ids(&session.api).await?,
         // who sees all projects is shown all of them
-        Side::Operator => project::given(&session.api, project.project).await?,
+        Side::Operator => {
+            let given = project::given(&session.api, project.project).await?;
+            vec![given.unwrap_or_default()]
+        }
     };
     let (rows, json) = side
-        .list(&session.api, project, region, all, &selected)
+        .list(&session.api, projects, region, all, &selected)
         .await?;
     if session.json() {
         print_json(&json);

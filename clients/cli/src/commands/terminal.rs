@@ -143,41 +143,30 @@ impl<'a> Terminal<'a> {
                     }
                 }
             }
-            match self.resume().await {
-                Some(Ok(socket)) => self.socket = Some(socket),
+            let is_typed = std::io::stdin().is_terminal();
+            if is_typed {
+                note!("\r\n[The connection is lost. Connecting again …]\r");
+            }
+            let at = json!({"type": "resume", "session_id": self.ready["session_id"],
+                "resume_token": self.ready["resume_token"], "received": self.transfer.received()});
+            let keeps = Duration::from_secs(self.ready["resume_seconds"].as_u64().unwrap_or(0));
+            let path = (self.websocket_path.as_str(), self.subprotocol.as_str());
+            let resumed = tokio::select! {
+                resumed = resume(self.session, path, at, keeps) => resumed,
+                () = left(&mut self.typed, &mut self.escape, &mut self.transfer), if is_typed => {
+                    return Ok(Ended::Left);
+                }
+            };
+            match resumed {
+                Some(Ok((socket, ready))) => {
+                    self.transfer.ready(&ready);
+                    self.ready = ready;
+                    self.socket = Some(socket);
+                }
                 Some(Err(closed)) => return Ok(Ended::Closed(closed)),
                 None => return Ok(Ended::Lost),
             }
         }
-    }
-
-    async fn resume(&mut self) -> Option<Result<Socket, Value>> {
-        let keeps = Duration::from_secs(self.ready["resume_seconds"].as_u64().unwrap_or(0));
-        let deadline = Instant::now() + keeps;
-        let (first, longest) = PAUSES;
-        let mut waits = pauses(first, longest);
-        while Instant::now() < deadline {
-            tokio::time::sleep(waits.next()?).await;
-            let (cols, rows) = tty::size();
-            let message = json!({"type": "resume", "session_id": self.ready["session_id"],
-                "resume_token": self.ready["resume_token"], "received": self.transfer.received(),
-                "cols": cols, "rows": rows});
-            let Ok(mut socket) =
-                connect(self.session, &self.websocket_path, &self.subprotocol).await
-            else {
-                continue;
-            };
-            match begin(&mut socket, &message).await {
-                (Some(ready), _) => {
-                    self.transfer.ready(&ready);
-                    self.ready = ready;
-                    return Some(Ok(socket));
-                }
-                (None, Some(closed)) => return Some(Err(closed)),
-                (None, None) => {}
-            }
-        }
-        None
     }
 
     async fn serve(&mut self, socket: &mut Socket) -> Result<Ended, Failure> {
@@ -251,9 +240,70 @@ impl<'a> Terminal<'a> {
     }
 }
 
+/// A new connection of the session, with what the platform says of it, or why there is none any more; nothing once the platform
+/// `keeps` it no longer.
+async fn resume(
+    session: &Session,
+    (websocket_path, subprotocol): (&str, &str),
+    mut message: Value,
+    keeps: Duration,
+) -> Option<Result<(Socket, Value), Value>> {
+    let deadline = Instant::now() + keeps;
+    let (first, longest) = PAUSES;
+    let mut waits = pauses(first, longest);
+    while Instant::now() < deadline {
+        tokio::time::sleep(waits.next()?).await;
+        let (cols, rows) = tty::size();
+        message["cols"] = cols.into();
+        message["rows"] = rows.into();
+        let Ok(mut socket) = connect(session, websocket_path, subprotocol).await else {
+            continue;
+        };
+        match begin(&mut socket, &message).await {
+            (Some(ready), _) => return Some(Ok((socket, ready))),
+            (None, Some(closed)) => return Some(Err(closed)),
+            (None, None) => {}
+        }
+    }
+    None
+}
+
+/// Returns when the user leaves a session that has no connection; what else is typed is kept for the next one.
+async fn left(typed: &mut mpsc::Receiver<Vec<u8>>, escape: &mut Escape, transfer: &mut Transfer) {
+    while transfer.takes_input()
+        && let Some(data) = typed.recv().await
+    {
+        if escape.found(&data) {
+            return;
+        }
+        transfer.type_in(&data);
+    }
+    std::future::pending().await
+}
+
 fn show(output: &[u8]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     out.write_all(output)
         .and_then(|()| out.flush())
         .map_err(|error| Failure::Local(format!("cannot write the shell's output: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_without_a_connection_can_be_left_and_keeps_what_is_typed() {
+        let (keyboard, mut typed) = mpsc::channel(8);
+        for key in ["ls", "\r", "~", "."] {
+            keyboard.try_send(key.as_bytes().to_vec()).expect("room");
+        }
+        let mut transfer = Transfer::default();
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let runtime = runtime.expect("a runtime");
+        runtime.block_on(left(&mut typed, &mut Escape::default(), &mut transfer));
+        transfer.ready(&json!({"output_offset": 0, "input_offset": 0, "input_window": 10}));
+        let message = transfer.next_message().expect("input");
+        assert_eq!(message.split_at(8).1, b"ls\r~");
+    }
 }

@@ -1,9 +1,10 @@
 //! `usage`: intervals and exact money.
 use std::collections::HashMap;
 
+use gpuaas_proto::google::r#type::Money;
 use gpuaas_proto::gpuaas::allocation::v1::GetAllocationRequest;
 use gpuaas_proto::gpuaas::billing::v1::{ListUsageRequest, ListUsageResponse, UsageTotal};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::select::{Selected, SelectedOf};
 use crate::allocation::{self, Among};
@@ -34,40 +35,58 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         project,
         selected,
     } = flags;
-    let mut request = match allocation {
-        Some(reference) => of_allocation(session, &reference, project.project).await?,
-        None => ListUsageRequest {
-            project_id: project.id(&session.api).await?.unwrap_or_default(),
-            ..ListUsageRequest::default()
-        },
+    let mut request = ListUsageRequest {
+        filter: selected.filter(),
+        order_by: selected.order_by(),
+        ..ListUsageRequest::default()
     };
-    request.filter = selected.filter();
-    request.order_by = selected.order_by();
-    let found = session.api.call_all_pages(&request, "intervals").await?;
-    let names = if session.json() || found.message.intervals.is_empty() {
+    let projects = match allocation {
+        Some(reference) => {
+            let (id, project) = of_allocation(session, &reference, project.project).await?;
+            request.allocation_id = id;
+            vec![project]
+        }
+        None => project.ids(&session.api).await?,
+    };
+    let (mut message, mut json) = (ListUsageResponse::default(), Value::Null);
+    for project in &projects {
+        request.project_id.clone_from(project);
+        let listed = session.api.call_all_pages(&request, "intervals").await?;
+        message.intervals.extend(listed.message.intervals);
+        message.totals.extend(listed.message.totals);
+        project::append(&mut json, listed.json, "intervals");
+    }
+    if projects.len() > 1 {
+        message.totals = summed(message.totals);
+        json["totals"] = message.totals.iter().map(json_of).collect();
+    }
+    let names = if session.json() || message.intervals.is_empty() {
         HashMap::new()
     } else {
-        names(session, &request.project_id).await
+        names(session, &projects).await
     };
-    print(session, found, &names, &selected);
+    print(session, Answer { message, json }, &names, &selected);
     Ok(())
 }
 
 /// Prints what was found; `names` are those of allocations by their ids.
 pub fn print(
     session: &Session,
-    mut found: Answer<ListUsageResponse>,
+    found: Answer<ListUsageResponse>,
     names: &HashMap<String, String>,
     selected: &Selected,
 ) {
+    let Answer { message, mut json } = found;
     if session.json() {
-        if found.json.get("totals").is_none() {
-            found.json["totals"] = json!([]);
+        if json.get("totals").is_none() {
+            json["totals"] = json!([]);
         }
-        print_json(&found.json);
+        print_json(&json);
         return;
     }
-    let intervals = found.message.intervals;
+    let ListUsageResponse {
+        intervals, totals, ..
+    } = message;
     if intervals.is_empty() && selected.narrows() {
         say!("No usage matches the filter.");
         return;
@@ -118,7 +137,7 @@ pub fn print(
     } else {
         print_table(uncredited(header), rows.map(uncredited).collect());
     }
-    for total in &found.message.totals {
+    for total in &totals {
         say!(
             "Total: {} for {} of GPU time{}",
             amount(total.amount.as_ref()),
@@ -141,21 +160,74 @@ pub fn credit(total: &UsageTotal) -> String {
     }
 }
 
-/// The names of the allocations of a project by their ids; what cannot be read is shown by its id.
-async fn names(session: &Session, project: &str) -> HashMap<String, String> {
-    let project = Some(project).filter(|project| !project.is_empty());
-    let found = allocation::all(&session.api, project).await;
-    let all = found.unwrap_or_default().into_iter();
-    all.map(|one| (one.id.clone(), allocation::label_of(&one)))
-        .collect()
+/// The totals of several projects as those of all of them, one of each currency.
+fn summed(totals: Vec<UsageTotal>) -> Vec<UsageTotal> {
+    let currency = |total: &UsageTotal| total.amount.clone().unwrap_or_default().currency_code;
+    let mut sums: Vec<UsageTotal> = Vec::new();
+    for total in totals {
+        let same = sums
+            .iter()
+            .position(|sum| currency(sum) == currency(&total));
+        let Some(same) = same else {
+            sums.push(total);
+            continue;
+        };
+        let sum = &mut sums[same];
+        sum.gpu_microseconds += total.gpu_microseconds;
+        sum.credited_gpu_microseconds += total.credited_gpu_microseconds;
+        sum.amount = match (sum.amount.take(), total.amount) {
+            (Some(one), Some(other)) => Some(plus(&one, &other)),
+            (one, other) => one.or(other),
+        };
+    }
+    sums
 }
 
-/// The request for one allocation. Usage belongs to a project: without the flag that of the allocation.
+/// The sum of two amounts of one currency.
+fn plus(one: &Money, other: &Money) -> Money {
+    const UNIT: i128 = 1_000_000_000;
+    let nanos = |money: &Money| i128::from(money.units) * UNIT + i128::from(money.nanos);
+    let sum = nanos(one) + nanos(other);
+    Money {
+        currency_code: one.currency_code.clone(),
+        units: i64::try_from(sum / UNIT).unwrap_or(i64::MAX),
+        nanos: i32::try_from(sum % UNIT).unwrap_or_default(),
+    }
+}
+
+/// A total as the API answers it.
+fn json_of(total: &UsageTotal) -> Value {
+    let Money {
+        currency_code,
+        units,
+        nanos,
+    } = total.amount.clone().unwrap_or_default();
+    json!({
+        "gpu_microseconds": total.gpu_microseconds.to_string(),
+        "amount": { "currency_code": currency_code, "units": units.to_string(), "nanos": nanos },
+        "credited_gpu_microseconds": total.credited_gpu_microseconds.to_string(),
+    })
+}
+
+/// The names of the allocations of projects by their ids; what cannot be read is shown by its id.
+async fn names(session: &Session, projects: &[String]) -> HashMap<String, String> {
+    let mut names = HashMap::new();
+    for project in projects {
+        let project = Some(project.as_str()).filter(|project| !project.is_empty());
+        let found = allocation::all(&session.api, project).await;
+        for one in found.unwrap_or_default() {
+            names.insert(one.id.clone(), allocation::label_of(&one));
+        }
+    }
+    names
+}
+
+/// An allocation and its project. Usage belongs to a project: without the flag that of the allocation.
 async fn of_allocation(
     session: &Session,
     reference: &str,
     flag: Option<String>,
-) -> Result<ListUsageRequest, Failure> {
+) -> Result<(String, String), Failure> {
     let given = project::given(&session.api, flag).await?;
     let among = given.as_deref().or(session.api.project());
     let id = allocation::resolve(&session.api, Among::Project(among), reference).await?;
@@ -169,9 +241,37 @@ async fn of_allocation(
             answer.message.config.unwrap_or_default().project_id
         }
     };
-    Ok(ListUsageRequest {
-        allocation_id: id,
-        project_id,
-        ..ListUsageRequest::default()
-    })
+    Ok((id, project_id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn totals_of_several_projects_are_one_of_each_currency() {
+        let total = |currency_code: &str, units, nanos, gpu_microseconds| UsageTotal {
+            gpu_microseconds,
+            amount: Some(Money {
+                currency_code: currency_code.to_owned(),
+                units,
+                nanos,
+            }),
+            ..UsageTotal::default()
+        };
+        let sums = summed(vec![
+            total("EUR", 1, 600_000_000, 5),
+            total("USD", 2, 0, 1),
+            total("EUR", 0, 500_000_000, 7),
+        ]);
+        let shown = sums.iter();
+        let shown: Vec<_> = shown
+            .map(|sum| (amount(sum.amount.as_ref()), sum.gpu_microseconds))
+            .collect();
+        assert_eq!(
+            shown,
+            [("2.10 EUR".to_owned(), 12), ("2.00 USD".to_owned(), 1)]
+        );
+        assert_eq!(json_of(&sums[0])["amount"]["nanos"], 100_000_000);
+    }
 }

@@ -64,6 +64,7 @@ pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
             true => 0,
             false => progress::latest_entry(&session.api, &id).await?,
         },
+        is_change: false,
     };
     let answer = progress::wait(&session.api, &id, wait).await?;
     if quiet {

@@ -1,21 +1,29 @@
 //! What a command shows to the API: nothing, a token that was given, or that of a context, renewed in time.
+use std::path::PathBuf;
+use std::time::Duration;
+
 use jiff::Timestamp;
 use tokio::sync::Mutex;
 
 use super::contexts::{Context, ContextFile, Tokens};
 use super::oauth;
 use crate::failure::Failure;
+use crate::profile::read_token;
 
 /// A token with less life than this is renewed, in seconds.
 const RENEW_BEFORE: i64 = 60;
+/// How long whoever renews a token file is given to complete it.
+const RENEWAL: Duration = Duration::from_millis(200);
 
 /// What is shown to the API.
 #[derive(Debug)]
 pub enum Credential {
     /// Nothing.
     None,
-    /// A token that a file or the environment gave.
+    /// A token that the environment gave, or a file that is read only once.
     Given(String),
+    /// The token that is in a file when it is shown: somebody may renew it while a command lasts.
+    File(PathBuf),
     /// That of a context.
     Context(Box<SignedIn>),
 }
@@ -88,7 +96,40 @@ impl Credential {
         match self {
             Self::None => Ok(None),
             Self::Given(token) => Ok(Some(token.clone())),
+            Self::File(file) => {
+                if let Ok(token) = read_token(file) {
+                    return Ok(Some(token));
+                }
+                // one that is written anew is empty or missing for a moment
+                tokio::time::sleep(RENEWAL).await;
+                read_token(file).map(Some)
+            }
             Self::Context(signed_in) => signed_in.token(http).await.map(Some),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::http_client;
+
+    #[test]
+    fn a_token_file_that_is_renewed_is_read_again() {
+        let folder = tempfile::tempdir().expect("temp dir");
+        let file = folder.path().join("token");
+        let credential = Credential::File(file.clone());
+        let http = http_client().expect("a client");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .expect("a runtime");
+        let shown = || runtime.block_on(credential.token(&http));
+        for token in ["first", "second"] {
+            std::fs::write(&file, format!("{token}\n")).expect("write");
+            assert_eq!(shown().expect("a token").as_deref(), Some(token));
+        }
+        std::fs::write(&file, "").expect("write");
+        assert_eq!(shown().expect_err("none").exit_code(), 2);
     }
 }

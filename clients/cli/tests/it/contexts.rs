@@ -163,17 +163,18 @@ fn the_project_of_a_context_is_that_of_commands_which_name_none() {
     let ran = run(&world, &["member", "list"]);
     assert!(ran.code == 3 && ran.err.contains(hint), "{ran:?}");
 
-    // a list may still be of all of them
+    // a list may still be of all of them, each of which the API lists by itself
     const ALLOCATIONS: &str = "/api/v1/allocations";
     world.get(ALLOCATIONS, json!({ "allocations": [] }));
+    world.get("/api/v1/whoami", json!({ "principal": "user:ada", "roles": ["platform_admin"], "projects": [project(PROJECT, "vision"), project(OTHER, "speech")] }));
     run(&world, &["list"]).ok();
     run(&world, &["list", "--all-projects"]).ok();
-    let both = world.seen().into_iter();
-    let both: Vec<bool> = both
+    let listed = world.seen().into_iter();
+    let listed: Vec<bool> = listed
         .filter(|seen| seen.target.starts_with(ALLOCATIONS))
         .map(|seen| seen.target.contains(PROJECT))
         .collect();
-    assert_eq!(both, [true, false]);
+    assert_eq!(listed, [true, true, false]);
 
     // whoever is somebody else there has other projects
     let given = plain(&world, &["quota"])

@@ -1,4 +1,7 @@
 //! `ssh`, `cp` and `port-forward`: what the system's programs are given.
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+
 use crate::support::{ID, World, allocation};
 
 fn world() -> World {
@@ -28,6 +31,20 @@ fn a_copy_uses_the_pinned_login_of_the_allocation() {
     assert_eq!(ran.code, 2, "{ran:?}");
     let ran = world.run(&["cp", "first:out.csv", "./a:b"]).ok();
     assert!(ran.out.ends_with("@127.0.0.1:out.csv\n./a:b\n"), "{ran:?}");
+}
+
+#[test]
+fn a_name_that_is_no_text_is_copied_or_refused_and_no_panic() {
+    let world = world();
+    let odd = OsStr::from_bytes(b"caf\xe9.txt");
+    let mut command = world.command(&["cp"]);
+    let ran = command.arg(odd).arg("first:in").output().expect("runs");
+    assert!(ran.status.success(), "{ran:?}");
+    let end = b"--\ncaf\xe9.txt\nu_0123456789abcdef@127.0.0.1:in\n";
+    assert!(ran.stdout.ends_with(end), "{ran:?}");
+    let mut command = world.command(&["show"]);
+    let ran = command.arg(odd).output().expect("runs");
+    assert_eq!(ran.status.code(), Some(2), "{ran:?}");
 }
 
 #[test]

@@ -30,5 +30,6 @@ mod support;
 mod tenancy;
 mod tenants;
 mod terminal;
+mod terraform;
 mod using;
 mod webhooks;

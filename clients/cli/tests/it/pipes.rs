@@ -43,6 +43,8 @@ fn an_answer_that_nobody_reads_ends_the_command_quietly() {
         &["watch"],
         &["watch", "--output", "json"],
         &["stop", ID],
+        &["completion", "bash"],
+        &["man"],
     ] {
         let mut command = world.command(arguments);
         let ran = command.stdout(closed()).output().expect("it runs");

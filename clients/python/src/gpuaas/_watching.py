@@ -9,7 +9,16 @@ from typing import Any, Generic, TypeVar
 from gpuaas._codec import decode, parse
 from gpuaas._operation import Operation, Request, request
 from gpuaas._policy import Deadline, Retries, may_pass
-from gpuaas.errors import ApiError, GpuaasError, ProtocolError, TransportError, UnauthenticatedError, api_error, problem_of
+from gpuaas.errors import (
+    ApiError,
+    GpuaasError,
+    PermissionDeniedError,
+    ProtocolError,
+    TransportError,
+    UnauthenticatedError,
+    api_error,
+    problem_of,
+)
 
 T = TypeVar("T")
 # HTTP statuses of the codes with which a stream may break and be opened again.
@@ -78,8 +87,8 @@ class Watching(Generic[T]):
     def lost(self, error: GpuaasError | None, chance: float) -> float:
         """Seconds until the next stream, after one that ended; raises the error when there is no next one."""
         error = error or TransportError("the stream ended")
-        # a token that expired while the stream was open may have been renewed since
-        renewed = isinstance(error, UnauthenticatedError) and self.messages > 0
+        # a token that expired while the stream was open may have been renewed since, and an access that changed may still allow it
+        renewed = isinstance(error, UnauthenticatedError | PermissionDeniedError) and self.messages > 0
         broken = self.messages > 0 and isinstance(error, ApiError) and error.status == "UNAVAILABLE"
         if not (renewed or broken or may_pass(error)):
             raise error

@@ -37,7 +37,8 @@ _NO_CODE = 1006
 def _address(base: httpx.URL, path: str) -> str:
     if not path.startswith("/") or path.startswith("//"):
         raise TerminalClosedError("protocol_error", "the platform named no address for the terminal")
-    whole = base.join(path)
+    # below the address of the API, which may have a path of its own
+    whole = base.join(path.lstrip("/"))
     return str(whole.copy_with(scheme="wss" if base.scheme == "https" else "ws"))
 
 
@@ -68,6 +69,8 @@ class Terminal:
         self._socket: ClientConnection | None = None
         self._pending: deque[bytes] = deque()
         self._over = False
+        # when it is tried again to resume
+        self._retry_at: float | None = None
 
     @classmethod
     def open(
@@ -176,12 +179,13 @@ class Terminal:
         except TimeoutError:
             raise CallTimeoutError("the terminal wrote nothing in time") from None
         except (ConnectionClosed, OutOfStep, OSError) as error:
-            return self._resume(_code(error))
+            return self._resume(_code(error), deadline)
         if output:
             self._pending.append(output)
         self._flush()
 
-    def _resume(self, code: int) -> None:
+    def _resume(self, code: int, deadline: float | None) -> None:
+        """Connects again; what is not done by the deadline goes on with the next call."""
         if self._socket:
             self._stack.close()
             self._socket = None
@@ -189,7 +193,14 @@ class Terminal:
             self._over = True
             return
         while self._socket is None:
-            time.sleep(self._session.wait(time.monotonic(), _FIRST_RETRY))
+            now = time.monotonic()
+            if self._retry_at is None:
+                self._retry_at = now + self._session.wait(now, _FIRST_RETRY)
+            until = self._retry_at if deadline is None else min(self._retry_at, deadline)
+            time.sleep(max(0.0, until - now))
+            if until < self._retry_at:
+                raise CallTimeoutError("the terminal did not come back in time")
+            self._retry_at = None
             self._connect()
 
     def _flush(self) -> None:
@@ -220,6 +231,8 @@ class AsyncTerminal:
         self._socket: AsyncConnection | None = None
         self._pending: deque[bytes] = deque()
         self._over = False
+        # when it is tried again to resume
+        self._retry_at: float | None = None
 
     @classmethod
     async def open(
@@ -331,12 +344,13 @@ class AsyncTerminal:
         except (TimeoutError, asyncio.TimeoutError):
             raise CallTimeoutError("the terminal wrote nothing in time") from None
         except (ConnectionClosed, OutOfStep, OSError) as error:
-            return await self._resume(_code(error))
+            return await self._resume(_code(error), deadline)
         if output:
             self._pending.append(output)
         await self._flush()
 
-    async def _resume(self, code: int) -> None:
+    async def _resume(self, code: int, deadline: float | None) -> None:
+        """Connects again; what is not done by the deadline goes on with the next call."""
         if self._socket:
             await self._socket.close()
             self._socket = None
@@ -344,7 +358,14 @@ class AsyncTerminal:
             self._over = True
             return
         while self._socket is None:
-            await asyncio.sleep(self._session.wait(time.monotonic(), _FIRST_RETRY))
+            now = time.monotonic()
+            if self._retry_at is None:
+                self._retry_at = now + self._session.wait(now, _FIRST_RETRY)
+            until = self._retry_at if deadline is None else min(self._retry_at, deadline)
+            await asyncio.sleep(max(0.0, until - now))
+            if until < self._retry_at:
+                raise CallTimeoutError("the terminal did not come back in time")
+            self._retry_at = None
             await self._connect()
 
     async def _flush(self) -> None:

@@ -12,6 +12,7 @@ __all__ = ["TOLERANCE", "is_genuine"]
 
 TOLERANCE = 300.0
 """Seconds that a delivery may be older or newer than the clock here."""
+_MOST_DIGITS = 15
 
 
 def is_genuine(secret: str, headers: Mapping[str, str], body: bytes, *, tolerance: float = TOLERANCE, now: float | None = None) -> bool:
@@ -23,7 +24,8 @@ def is_genuine(secret: str, headers: Mapping[str, str], body: bytes, *, toleranc
     key = _key_of(secret)
     known = {name.lower(): value for name, value in headers.items()}
     delivery, sent = known.get("webhook-id"), known.get("webhook-timestamp", "")
-    if not delivery or not (sent.isascii() and sent.isdigit()):
+    # a longer one is no time, and may be too large for a number
+    if not delivery or not (sent.isascii() and sent.isdigit() and len(sent) <= _MOST_DIGITS):
         return False
     if abs((time.time() if now is None else now) - int(sent)) > tolerance:
         return False

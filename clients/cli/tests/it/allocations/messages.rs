@@ -2,7 +2,7 @@
 use serde_json::{Value, json};
 
 use super::{ALLOCATIONS, key_pair, launch_arguments, one, timeline, watched};
-use crate::support::{ID, World, allocation, changed, entries, stream, synced};
+use crate::support::{ID, World, allocation, changed, entries, error, stream, synced};
 
 fn with_power(power: &str) -> Value {
     let mut active = allocation("active");
@@ -173,6 +173,75 @@ fn a_name_of_an_ended_allocation_leads_to_the_latest_with_that_name() {
     let ran = world.run(&["show", "nobody"]);
     assert!(
         ran.code == 3 && ran.err.contains("see: gpuaas list --all"),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn a_change_of_power_that_failed_is_a_failure_though_the_vm_runs() {
+    let world = World::new();
+    let message = "The reboot is not verified: the VM is running, but no login succeeded.";
+    let told = |state: &str| {
+        let entry = json!({ "sequence": "3", "step": "running", "state": state, "message": message, "time": "2026-01-31T12:00:09Z" });
+        let news = stream([
+            vec![changed(with_power("rebooting"), "t1"), synced("t2")],
+            entries(&json!({ "entries": [entry] }), "t3"),
+            vec![changed(with_power("running"), "t4")],
+        ]);
+        world.get(&watched(), news);
+    };
+    world.get(&format!("{}/timeline", one()), timeline());
+    let reboot = format!("{}:reboot", one());
+    world.on("POST", &reboot, [(200, with_power("rebooting"))]);
+    for format in ["table", "json"] {
+        let arguments = ["reboot", ID, "--wait", "--output", format];
+        told("done");
+        world.run(&arguments).ok();
+        told("failed");
+        let ran = world.run(&arguments);
+        assert!(
+            ran.code == 1 && ran.out.is_empty() && ran.err.contains(message),
+            "{ran:?}"
+        );
+    }
+    // one before the change says nothing of it
+    let mut old = timeline();
+    old["entries"][1]["sequence"] = json!("3");
+    world.get(&format!("{}/timeline", one()), old);
+    world.run(&["reboot", ID, "--wait"]).ok();
+}
+
+#[test]
+fn a_watch_outlives_its_token_and_a_change_of_access() {
+    let world = World::new();
+    let expired = error(401, "CREDENTIAL_EXPIRED", "The token has expired.", &[]);
+    let changed_access = error(403, "PERMISSION_DENIED", "Your access has changed.", &[]);
+    let began = |state: &str, token: &str| vec![changed(allocation(state), token), synced(token)];
+    world.on(
+        "GET",
+        &watched(),
+        [
+            (
+                200,
+                stream([began("reserved", "t1"), vec![expired.clone()]]),
+            ),
+            (200, stream([began("reserved", "t2"), vec![changed_access]])),
+            (200, stream([began("active", "t3")])),
+        ],
+    );
+    world.get(&format!("{}/timeline", one()), timeline());
+    world.run(&["wait", ID]).ok();
+    let targets: Vec<String> = world
+        .seen()
+        .into_iter()
+        .filter_map(|seen| Some(seen.target.strip_prefix(&watched())?.to_owned()))
+        .collect();
+    assert_eq!(targets, ["", "?resume_token=t1", "?resume_token=t2"]);
+    // who opens one with such a token is refused
+    world.on("GET", &watched(), [(401, expired)]);
+    let ran = world.run(&["wait", ID]);
+    assert!(
+        ran.code == 4 && ran.err.contains("The token has expired."),
         "{ran:?}"
     );
 }

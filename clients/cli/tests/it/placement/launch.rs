@@ -2,7 +2,7 @@
 use serde_json::{Value, json};
 
 use super::{FIRST, NODE, post};
-use crate::support::{Ran, World, error, explanation};
+use crate::support::{Ran, World, changed, error, explanation, stream, synced};
 
 #[test]
 fn several_are_launched_in_one_call_with_anti_affinity() {
@@ -161,6 +161,73 @@ fn a_launch_is_queued_and_shows_its_position() {
         "{}",
         ran.err
     );
+}
+
+#[test]
+fn one_of_several_that_fails_hides_none_of_the_others() {
+    let world = World::new();
+    let key = world.home.path().join("k.pub");
+    std::fs::write(&key, "ssh-ed25519 AAAA me\n").expect("write");
+    std::fs::write(world.home.path().join("k"), "private").expect("write");
+    let key = key.to_str().expect("path");
+    let launched = |id: &str, name: &str, state: &str| json!({ "id": id, "config": { "name": name }, "status": { "state": state } });
+    let all = [
+        launched(FIRST, "web-1", "reserved"),
+        launched(NODE, "web-2", "reserved"),
+    ];
+    post(
+        &world,
+        "/api/v1/allocations:batchCreate",
+        json!({ "allocations": all }),
+    );
+    let mut failed = launched(FIRST, "web-1", "failed");
+    failed["status"]["failure"] =
+        json!({ "reason": "GUEST_NO_LOGIN", "message": "The image never answered." });
+    for (id, now) in [(FIRST, failed), (NODE, launched(NODE, "web-2", "active"))] {
+        let news = stream([vec![changed(now, "t1"), synced("t2")]]);
+        world.get(&format!("/api/v1/allocations/{id}:watch"), news);
+    }
+    let launch = [
+        "launch",
+        "--sku",
+        "s",
+        "--image",
+        "i",
+        "--ssh-key",
+        key,
+        "--region",
+        "lab",
+        "--name",
+        "web",
+        "--count",
+        "2",
+        "--wait",
+    ];
+    let ran = world.run(&launch);
+    assert_eq!((ran.code, ran.out.as_str()), (1, ""), "{ran:?}");
+    for reported in [
+        "Launched web-2",
+        "error: The image never answered.",
+        "done:    web-2",
+        "not yet: web-1",
+    ] {
+        assert!(ran.err.contains(reported), "{reported}: {ran:?}");
+    }
+    // whose key is known here
+    assert!(
+        world
+            .path(&format!(".local/state/gpuaas/{NODE}.identity"))
+            .exists()
+    );
+    let ran = world.run(&[&launch[..], &["--output", "json"]].concat());
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let states: Vec<Value> = ran.json()["allocations"]
+        .as_array()
+        .expect("list")
+        .iter()
+        .map(|one| one["status"]["state"].clone())
+        .collect();
+    assert_eq!(states, ["reserved", "active"]);
 }
 
 #[test]
