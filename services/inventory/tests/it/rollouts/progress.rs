@@ -180,4 +180,3 @@ async fn a_10_a_wave_whose_nodes_were_all_skipped_pauses_the_rollout() {
     let done = fleet.becomes(&rollout.id, State::Completed).await;
     assert_eq!((done.succeeded_nodes, done.failed_nodes), (1, 0));
 }
-
