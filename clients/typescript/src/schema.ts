@@ -539,7 +539,7 @@ export interface paths {
         put?: never;
         /**
          * CreateImage adds an image
-         * @description CreateImage adds an image. It becomes active when its artifact is in the registry with this digest.
+         * @description CreateImage adds an image. It becomes active when its artifact is in the registry with this digest. As long as the content of a large image is being read, the answer is IMAGE_BEING_VERIFIED: repeat the request with the same idempotency key.
          *
          *     Platform administrators and operators; action `image.create` on `catalog`.
          */
@@ -561,7 +561,7 @@ export interface paths {
         put?: never;
         /**
          * SetImageStatus enables or disables an image
-         * @description SetImageStatus enables or disables an image.
+         * @description SetImageStatus enables or disables an image. One that was published after it was added is read first, as by CreateImage.
          *
          *     Platform administrators and operators; action `image.update` on `catalog`.
          */
@@ -1876,6 +1876,28 @@ export interface paths {
          *     Platform administrators and operators; action `terminal.operator_end` on `session`.
          */
         post: operations["TerminalAdminService_EndTenantTerminalSession"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListProjectUsage lists the usage intervals of any project with exact money, newest first; open intervals count up to now
+         * @description ListProjectUsage lists the usage intervals of any project with exact money, newest first; open intervals count up to now. Of a closed project, which its members do not see any more, too.
+         *
+         *     All platform roles; action `usage.list` on `project`.
+         */
+        get: operations["UsageAdminService_ListProjectUsage"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -3723,7 +3745,7 @@ export interface components {
                 status: string;
                 /** @description A sentence for people. */
                 message: string;
-                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `INVITATION_INVALID`, `SECOND_FACTOR_REQUIRED`, `GUARDRAIL`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `REGION_IN_USE`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `ETAG_STALE`, `PROJECT_SUSPENDED`, `PROJECT_CLOSED`, `PROJECT_IN_USE`, `LAST_OWNER`, `REPORT_STALE`, `RESERVATION_LIMIT`, `RECORDING_REQUIRED`, `PROJECT_CLOSING`, `TERMINATION_PROTECTED`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `QUEUED_AHEAD`, `WAIT_EXPIRED`, `CAPACITY_RESERVED`, `IMAGE_NOT_CACHED`, `NODE_VM_LIMIT`, `DISKS_BEING_WIPED`, `CLAIMED`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `HOST_REPLACED`, `HOST_KEY_MISMATCH`, `HOST_CLOCK_SKEWED`, `SERIAL_LOG_UNAVAILABLE`, `GUEST_NOT_READY`, `GPU_PARTITION_UNAVAILABLE`, `METRICS_UNAVAILABLE`, `DEVICE_RESET_FAILED`, `INGRESS_OFF`, `DEVICE_NOT_BOUND`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`, `RATE_LIMITED`. */
+                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `INVITATION_INVALID`, `SECOND_FACTOR_REQUIRED`, `GUARDRAIL`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `REGION_IN_USE`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `ETAG_STALE`, `PROJECT_SUSPENDED`, `PROJECT_CLOSED`, `PROJECT_IN_USE`, `LAST_OWNER`, `REPORT_STALE`, `RESERVATION_LIMIT`, `RECORDING_REQUIRED`, `PROJECT_CLOSING`, `TERMINATION_PROTECTED`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `QUEUED_AHEAD`, `WAIT_EXPIRED`, `CAPACITY_RESERVED`, `IMAGE_NOT_CACHED`, `NODE_VM_LIMIT`, `DISKS_BEING_WIPED`, `CLAIMED`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `HOST_REPLACED`, `HOST_KEY_MISMATCH`, `HOST_CLOCK_SKEWED`, `SERIAL_LOG_UNAVAILABLE`, `GUEST_NOT_READY`, `GPU_PARTITION_UNAVAILABLE`, `METRICS_UNAVAILABLE`, `DEVICE_RESET_FAILED`, `INGRESS_OFF`, `DEVICE_NOT_BOUND`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`, `RATE_LIMITED`, `IMAGE_BEING_VERIFIED`. */
                 details: {
                     "@type": string;
                     reason?: string;
@@ -4497,7 +4519,7 @@ export interface components {
         "billing.ListUsageResponse": {
             intervals?: components["schemas"]["billing.UsageInterval"][];
             next_page_token?: string;
-            /** @description Sum over all matching intervals, not only this page, per currency. */
+            /** @description Sum over all matching intervals, not only this page, per currency. On the first page alone. */
             totals?: components["schemas"]["billing.UsageTotal"][];
         };
         /** @description PriceVersion is an immutable price. */
@@ -5074,9 +5096,10 @@ export interface components {
          *     - `device_not_bound`: A device of the slot that another driver took could not be bound to VFIO again.
          *     - `deadline_exceeded`: The system.
          *     - `rate_limited`: Too many requests or streams of one caller are open at once, or too many came in a minute: try again after the time in Retry-After.
+         *     - `image_being_verified`: The content of an image is being read and checked: repeat the request with the same idempotency key.
          * @enum {string}
          */
-        "errors.ErrorReason": "unspecified" | "field_invalid" | "field_required" | "field_unknown" | "body_malformed" | "body_too_large" | "page_token_invalid" | "route_unknown" | "resume_token_invalid" | "resume_token_expired" | "idempotency_key_missing" | "idempotency_key_reused" | "credential_missing" | "credential_invalid" | "credential_expired" | "permission_denied" | "peer_not_allowed" | "enrolment_token_invalid" | "invitation_invalid" | "second_factor_required" | "guardrail" | "allocation_not_found" | "node_not_found" | "slot_not_found" | "sku_unknown" | "image_unknown" | "region_unknown" | "project_unknown" | "discovery_not_found" | "not_found" | "region_in_use" | "gpu_count_not_allowed" | "image_not_active" | "image_not_compatible" | "region_disabled" | "quota" | "state_conflict" | "candidate_incomplete" | "candidate_blocked" | "discovery_stale" | "already_exists" | "etag_stale" | "project_suspended" | "project_closed" | "project_in_use" | "last_owner" | "report_stale" | "reservation_limit" | "recording_required" | "project_closing" | "termination_protected" | "no_capacity" | "fragmented" | "fabric_held" | "incomplete_slot" | "cleanup_blocked" | "hugepages_missing" | "node_draining" | "slot_unhealthy" | "slots_in_use" | "affinity" | "queued_ahead" | "wait_expired" | "capacity_reserved" | "image_not_cached" | "node_vm_limit" | "disks_being_wiped" | "claimed" | "host_not_ready" | "lease_held" | "lease_required" | "lease_expired" | "fenced" | "disk_unsafe" | "device_missing" | "image_digest_mismatch" | "image_pull_failed" | "hypervisor_failed" | "guest_no_address" | "guest_no_login" | "wipe_not_proven" | "operation_not_found" | "operation_conflict" | "host_unreachable" | "host_replaced" | "host_key_mismatch" | "host_clock_skewed" | "serial_log_unavailable" | "guest_not_ready" | "gpu_partition_unavailable" | "metrics_unavailable" | "device_reset_failed" | "ingress_off" | "device_not_bound" | "deadline_exceeded" | "overloaded" | "dependency_unavailable" | "internal" | "rate_limited";
+        "errors.ErrorReason": "unspecified" | "field_invalid" | "field_required" | "field_unknown" | "body_malformed" | "body_too_large" | "page_token_invalid" | "route_unknown" | "resume_token_invalid" | "resume_token_expired" | "idempotency_key_missing" | "idempotency_key_reused" | "credential_missing" | "credential_invalid" | "credential_expired" | "permission_denied" | "peer_not_allowed" | "enrolment_token_invalid" | "invitation_invalid" | "second_factor_required" | "guardrail" | "allocation_not_found" | "node_not_found" | "slot_not_found" | "sku_unknown" | "image_unknown" | "region_unknown" | "project_unknown" | "discovery_not_found" | "not_found" | "region_in_use" | "gpu_count_not_allowed" | "image_not_active" | "image_not_compatible" | "region_disabled" | "quota" | "state_conflict" | "candidate_incomplete" | "candidate_blocked" | "discovery_stale" | "already_exists" | "etag_stale" | "project_suspended" | "project_closed" | "project_in_use" | "last_owner" | "report_stale" | "reservation_limit" | "recording_required" | "project_closing" | "termination_protected" | "no_capacity" | "fragmented" | "fabric_held" | "incomplete_slot" | "cleanup_blocked" | "hugepages_missing" | "node_draining" | "slot_unhealthy" | "slots_in_use" | "affinity" | "queued_ahead" | "wait_expired" | "capacity_reserved" | "image_not_cached" | "node_vm_limit" | "disks_being_wiped" | "claimed" | "host_not_ready" | "lease_held" | "lease_required" | "lease_expired" | "fenced" | "disk_unsafe" | "device_missing" | "image_digest_mismatch" | "image_pull_failed" | "hypervisor_failed" | "guest_no_address" | "guest_no_login" | "wipe_not_proven" | "operation_not_found" | "operation_conflict" | "host_unreachable" | "host_replaced" | "host_key_mismatch" | "host_clock_skewed" | "serial_log_unavailable" | "guest_not_ready" | "gpu_partition_unavailable" | "metrics_unavailable" | "device_reset_failed" | "ingress_off" | "device_not_bound" | "deadline_exceeded" | "overloaded" | "dependency_unavailable" | "internal" | "rate_limited" | "image_being_verified";
         "events.DeleteWebhookResponse": Record<string, never>;
         "events.ListOrganisationWebhooksResponse": {
             webhooks?: components["schemas"]["events.Webhook"][];
@@ -7327,7 +7350,7 @@ export interface operations {
                     reason: string;
                     /**
                      * Format: date-time
-                     * @description When billing ends, for an active allocation; from its activation to now. Absent: at the last report of its host.
+                     * @description When billing ends, for an active allocation; from its activation to now. Absent: at the last report of its host, for bare metal now.
                      */
                     billing_end_time?: string;
                     /** @description Dry run: check everything, change nothing. */
@@ -10306,6 +10329,40 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["terminal.TerminalSession"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    UsageAdminService_ListProjectUsage: {
+        parameters: {
+            query: {
+                project_id: string;
+                /** @description Only this allocation. */
+                allocation_id?: string;
+                page_size?: number;
+                page_token?: string;
+                /** @description Only those that it is true of, for example `sku = h200-slice AND start_time >= 2026-05-01`; the totals are of these. See "Filters and orders" of the guide for integrators. Fields: id, allocation_id, sku, gpu_count, currency, start_time, end_time. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `gpu_count desc`; default `start_time desc`. Fields: allocation_id, sku, gpu_count, start_time. */
+                order_by?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["billing.ListUsageResponse"];
                 };
             };
             default: components["responses"]["Error"];

@@ -562,7 +562,9 @@ class AsyncOperations(AsyncCaller):
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.Image:
-        """CreateImage adds an image. It becomes active when its artifact is in the registry with this digest.
+        """CreateImage adds an image. It becomes active when its artifact is in the registry with this digest. As long
+        as the content of a large image is being read, the answer is IMAGE_BEING_VERIFIED: repeat the request with
+        the same idempotency key.
 
         Platform administrators and operators; action `image.create` on `catalog`.
 
@@ -1368,7 +1370,7 @@ class AsyncOperations(AsyncCaller):
         host_fate: What became of the host.
         reason: Reason, for the audit trail.
         billing_end_time: When billing ends, for an active allocation; from its activation to now. Absent: at the
-        last report of its host.
+        last report of its host, for bare metal now.
         validate_only: Dry run: check everything, change nothing.
         """
         return await self._call(t.FORCE_RELEASE_ALLOCATION, {"allocation_id": allocation_id}, {}, {"host_fate": host_fate, "reason": reason, "billing_end_time": billing_end_time, "validate_only": validate_only}, idempotency_key, timeout)
@@ -3625,6 +3627,58 @@ class AsyncOperations(AsyncCaller):
         """
         return self._pages(t.LIST_PROJECT_SSH_KEYS, {"project_id": project_id}, {"page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "ssh_keys", timeout)
 
+    async def list_project_usage(
+        self,
+        *,
+        project_id: str,
+        allocation_id: str | None = None,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
+        read_mask: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListUsageResponse:
+        """ListProjectUsage lists the usage intervals of any project with exact money, newest first; open intervals
+        count up to now. Of a closed project, which its members do not see any more, too.
+
+        All platform roles; action `usage.list` on `project`.
+
+        allocation_id: Only this allocation.
+        filter: Only those that it is true of, for example `sku = h200-slice AND start_time >= 2026-05-01`; the
+        totals are of these. See "Filters and orders" of the guide for integrators. Fields: id, allocation_id, sku,
+        gpu_count, currency, start_time, end_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `gpu_count desc`;
+        default `start_time desc`. Fields: allocation_id, sku, gpu_count, start_time.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
+        """
+        return await self._call(t.LIST_PROJECT_USAGE, {}, {"project_id": project_id, "allocation_id": allocation_id, "page_size": page_size, "page_token": page_token, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
+
+    def iter_project_usage(
+        self,
+        *,
+        project_id: str,
+        allocation_id: str | None = None,
+        page_size: int | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
+        read_mask: str | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.UsageInterval]:
+        """The items of all pages of `list_project_usage`.
+
+        allocation_id: Only this allocation.
+        filter: Only those that it is true of, for example `sku = h200-slice AND start_time >= 2026-05-01`; the
+        totals are of these. See "Filters and orders" of the guide for integrators. Fields: id, allocation_id, sku,
+        gpu_count, currency, start_time, end_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `gpu_count desc`;
+        default `start_time desc`. Fields: allocation_id, sku, gpu_count, start_time.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
+        """
+        return self._pages(t.LIST_PROJECT_USAGE, {}, {"project_id": project_id, "allocation_id": allocation_id, "page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "intervals", timeout)
+
     async def list_project_webhooks(
         self,
         project_id: str,
@@ -5055,7 +5109,8 @@ class AsyncOperations(AsyncCaller):
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.Image:
-        """SetImageStatus enables or disables an image.
+        """SetImageStatus enables or disables an image. One that was published after it was added is read first, as by
+        CreateImage.
 
         Platform administrators and operators; action `image.update` on `catalog`.
 

@@ -394,6 +394,9 @@ LIST_PROJECT_MEMBERS: Operation[m.ListProjectMembersResponse] = Operation(
 LIST_PROJECT_SSH_KEYS: Operation[m.ListProjectSshKeysResponse] = Operation(
     "GET", "/api/v1/projects/{project_id}/ssh-keys", m.ListProjectSshKeysResponse
 )
+LIST_PROJECT_USAGE: Operation[m.ListUsageResponse] = Operation(
+    "GET", "/api/v1/admin/usage", m.ListUsageResponse
+)
 LIST_PROJECT_WEBHOOKS: Operation[m.ListProjectWebhooksResponse] = Operation(
     "GET", "/api/v1/projects/{project_id}/webhooks", m.ListProjectWebhooksResponse
 )

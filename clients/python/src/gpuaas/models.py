@@ -547,6 +547,7 @@ ErrorReason = Literal[
     "dependency_unavailable",
     "internal",
     "rate_limited",
+    "image_being_verified",
 ]
 """ErrorReason names why a call was refused or failed.
 - `field_invalid`: The request itself is wrong.
@@ -598,6 +599,8 @@ since.
 - `deadline_exceeded`: The system.
 - `rate_limited`: Too many requests or streams of one caller are open at once, or too many came in a minute: try
 again after the time in Retry-After.
+- `image_being_verified`: The content of an image is being read and checked: repeat the request with the same
+idempotency key.
 """
 
 EvidenceStatus = Literal["unspecified", "pass", "fail", "warn", "skip"]
@@ -2649,7 +2652,7 @@ class ListUsageResponse:
     intervals: list[UsageInterval] = dataclasses.field(default_factory=list)
     next_page_token: str = ""
     totals: list[UsageTotal] = dataclasses.field(default_factory=list)
-    """Sum over all matching intervals, not only this page, per currency."""
+    """Sum over all matching intervals, not only this page, per currency. On the first page alone."""
 
 
 
