@@ -9,8 +9,8 @@ vi.hoisted(() => vi.stubGlobal("matchMedia", () => ({ matches: false, addEventLi
 it("the cost of an allocation is that in its own project, whichever is looked at", () => {
   signInAs("unspecified", { projects: [{ id: "p", slug: "p" }, { id: "q", slug: "q" }], project: "p" });
   const queries = new QueryClient();
-  queries.setQueryData(["usage", "p", "a"], { intervals: [], totals: [] });
-  queries.setQueryData(["usage", "q", "a"], { intervals: [], totals: [{ amount: { currency_code: "EUR", units: "7", nanos: 0 } }] });
+  queries.setQueryData(["usage", "p", "of", "a", ""], { intervals: [], totals: [] });
+  queries.setQueryData(["usage", "q", "of", "a", ""], { intervals: [], totals: [{ amount: { currency_code: "EUR", units: "7", nanos: 0 } }] });
   const shown = renderToStaticMarkup(
     <QueryClientProvider client={queries}>
       <Cost id="a" project="q" open />
