@@ -79,10 +79,11 @@ impl Which {
     }
 }
 
-/// The lists of these projects as one, whose items are in this field; of what else an answer has, that of the first project.
+/// The lists of these projects as one, whose items are in this field; of what else an answer has, that of the first project. Of
+/// several projects, those that the caller may not list are left out, as with the role billing: they are named on standard error.
 ///
 /// # Errors
-/// See [`Failure`].
+/// None of them may be listed. See [`Failure`].
 pub async fn list_each<C: Unary>(
     api: &Api,
     projects: &[String],
@@ -90,11 +91,21 @@ pub async fn list_each<C: Unary>(
     request: impl Fn(String) -> C,
 ) -> Result<Answer<C::Response>, Failure> {
     let mut all = Value::Null;
+    let mut refused = None;
     for project in projects {
-        let listed = api.call_all_pages(&request(project.clone()), items).await?;
-        append(&mut all, listed.json, items);
+        match api.call_all_pages(&request(project.clone()), items).await {
+            Ok(listed) => append(&mut all, listed.json, items),
+            Err(Failure::Api(error)) if projects.len() > 1 && error.http == 403 => {
+                complain!("warning: without the project {project}: {}", error.message);
+                refused = Some(error);
+            }
+            Err(failure) => return Err(failure),
+        }
     }
-    Answer::read(all)
+    match refused {
+        Some(error) if all.is_null() => Err(Failure::Api(error)),
+        _ => Answer::read(all),
+    }
 }
 
 /// Adds the items of another answer behind those of the first.

@@ -163,11 +163,11 @@ fn proxy_command(id: &str) -> OsString {
     format!("ProxyCommand={program} tunnel {id}").into()
 }
 
-/// The option that names the file of the pinned keys. ssh splits its value at spaces, and replaces %.
+/// The option that names the file of the pinned keys. ssh splits its value at spaces, takes quotes out of it, and replaces %.
 fn known_hosts_file(path: &Path) -> OsString {
     let mut text = OsString::from("UserKnownHostsFile=");
     match path.to_str() {
-        Some(path) if path.contains([' ', '\t', '%', '"', '\\']) => {
+        Some(path) if path.contains([' ', '\t', '%', '"', '\'', '\\']) => {
             let escaped = path
                 .replace('\\', r"\\")
                 .replace('"', r#"\""#)
@@ -250,6 +250,7 @@ mod tests {
             ("/k/x", "/k/x"),
             ("/k n/x", r#""/k n/x""#),
             ("/100%/x", r#""/100%%/x""#),
+            ("/o'neill/x", r#""/o'neill/x""#),
             (r#"/a"\b"#, r#""/a\"\\b""#),
         ] {
             let given = known_hosts_file(Path::new(path));

@@ -318,3 +318,11 @@ def test_a_ticket_cannot_lead_to_another_host(server: Server, path: str) -> None
 )
 def test_a_terminal_is_where_the_api_is(base: str, address: str) -> None:
     assert terminal._address(base_url(base), "/api/v1/terminal") == address
+
+
+@pytest.mark.parametrize(
+    "path", ["/https://evil.example.com/x", "/wss:evil.example.com", "/.//evil.example.com/x", "/..//evil.example.com/x"]
+)
+def test_no_path_of_a_ticket_leads_to_another_host(path: str) -> None:
+    for base in ("https://api.example.com", "https://api.example.com/gpus"):
+        assert terminal._address(base_url(base), path).startswith("wss://api.example.com/"), path

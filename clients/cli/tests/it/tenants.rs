@@ -1,5 +1,5 @@
 //! Allocations of all projects, and names for people.
-use crate::support::{World, allocation};
+use crate::support::{World, allocation, error};
 use serde_json::{Value, json};
 
 const PROJECT: &str = "01930000-0007-7000-8000-000000000007";
@@ -69,6 +69,27 @@ fn operators_read_the_usage_of_a_project_whatever_its_state() {
     assert!(world.seen().iter().any(|seen| seen.target == one));
     // whose project it is, is never guessed
     assert_eq!(world.run(&["admin", "usage", "list"]).code, 2);
+}
+
+#[test]
+fn a_list_of_all_projects_leaves_out_those_that_may_not_be_listed_and_names_them() {
+    const ALLOCATIONS: &str = "/api/v1/allocations";
+    let world = World::new();
+    let projects = json!([{ "id": "p1", "slug": "audio" }, { "id": "p2", "slug": "vision" }]);
+    let caller = json!({ "principal": "user:ada", "projects": projects });
+    world.get("/api/v1/whoami", caller);
+    let why = "The role billing may not list allocations.";
+    let refused = (403, error(403, "PERMISSION_DENIED", why, &[]));
+    let listed = (200, json!({ "allocations": [allocation("active")] }));
+    world.on("GET", ALLOCATIONS, [refused.clone(), listed]);
+    let list = ["list", "--all-projects", "--output", "name"];
+    let ran = world.run(&list).ok();
+    assert_eq!(ran.out.trim(), ID);
+    assert!(ran.err.contains("p1") && ran.err.contains(why), "{ran:?}");
+    assert!(!ran.err.contains("p2"), "{ran:?}");
+    world.on("GET", ALLOCATIONS, [refused]);
+    let ran = world.run(&list);
+    assert!(ran.code == 4 && ran.out.is_empty(), "{ran:?}");
 }
 
 #[test]

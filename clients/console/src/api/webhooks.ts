@@ -20,12 +20,12 @@ export interface EventType {
   summary: string;
 }
 
-/** The types that a webhook may name, from the served AsyncAPI document. */
-export function useEventTypes() {
+/** The types that a webhook of a project or an organisation gets, from the served AsyncAPI document. */
+export function useEventTypes(kind: Tenant["kind"]) {
   return useQuery({
-    queryKey: ["event-types"],
+    queryKey: ["event-types", kind],
     staleTime: Infinity,
-    queryFn: async (): Promise<EventType[]> => eventTypes(await request<AsyncApi>("/api/asyncapi.json")),
+    queryFn: async (): Promise<EventType[]> => eventTypes(await request<AsyncApi>("/api/asyncapi.json"), kind),
   });
 }
 
@@ -33,9 +33,13 @@ export interface AsyncApi {
   components: { messages: Record<string, { name: string; summary: string }> };
 }
 
-/** All types but the ping, which comes only when it is asked for. */
-export function eventTypes({ components: { messages } }: AsyncApi): EventType[] {
-  return Object.values(messages).filter(({ name }) => name !== "webhook.ping").map(({ name, summary }) => ({ name, summary }));
+/** What a webhook of a project may name and never gets. */
+const OF_ORGANISATIONS_ALONE = /^organisation_member\.|^project\.(created|closed)$/;
+
+/** All types that come but the ping, which comes only when it is asked for. */
+export function eventTypes({ components: { messages } }: AsyncApi, kind: Tenant["kind"]): EventType[] {
+  const comes = (name: string) => name !== "webhook.ping" && (kind === "organisation" || !OF_ORGANISATIONS_ALONE.test(name));
+  return Object.values(messages).filter(({ name }) => comes(name)).map(({ name, summary }) => ({ name, summary }));
 }
 
 /** Those of a project, or those of an organisation, which get its own events and those of all of its projects. */

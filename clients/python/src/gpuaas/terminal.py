@@ -37,8 +37,8 @@ _NO_CODE = 1006
 def _address(base: httpx.URL, path: str) -> str:
     if not path.startswith("/") or path.startswith("//"):
         raise TerminalClosedError("protocol_error", "the platform named no address for the terminal")
-    # below the address of the API, which may have a path of its own
-    whole = base.join(path.lstrip("/"))
+    # below the address of the API, which may have a path of its own; without the dot, "/https://…" led to another host
+    whole = base.join("." + path)
     return str(whole.copy_with(scheme="wss" if base.scheme == "https" else "ws"))
 
 

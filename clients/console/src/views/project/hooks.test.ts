@@ -19,9 +19,11 @@ it("a delivery says what the endpoint said", () => {
   expect([deliveryTone({ state: "failed" }), deliveryTone({})]).toEqual(["bad", "idle"]);
 });
 
-it("event types are all that a webhook can name, with their meaning", () => {
-  const active = { name: "allocation.active", summary: "It is ready." };
-  const added = { name: "project_member.added", summary: "Somebody is a member of the project." };
-  const messages = { "allocation.active": active, "project_member.added": added, "webhook.ping": { name: "webhook.ping", summary: "Somebody asks." } };
-  expect(eventTypes({ components: { messages } })).toEqual([active, added]);
+it("event types are all that a webhook gets, with their meaning", () => {
+  const names = ["allocation.active", "project.created", "project.updated", "project.closed", "project_member.added", "organisation.updated", "organisation_member.added"];
+  const types = names.map((name) => ({ name, summary: `Of ${name}.` }));
+  const messages = Object.fromEntries([...types, { name: "webhook.ping", summary: "Somebody asks." }].map((one) => [one.name, one]));
+  expect(eventTypes({ components: { messages } }, "organisation")).toEqual(types);
+  // the others of its organisation are none of a project's business, or come when it has no webhook
+  expect(eventTypes({ components: { messages } }, "project").map(({ name }) => name)).toEqual(["allocation.active", "project.updated", "project_member.added", "organisation.updated"]);
 });

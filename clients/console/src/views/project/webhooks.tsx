@@ -43,7 +43,7 @@ function NewWebhook({ tenant, made }: { tenant: Tenant; made: (webhook: Webhook)
     >
       <TextField label="Address" mono value={url} onChange={setUrl} problem={urlProblem(address)} hint="All members can see the URL. Do not put a secret into it." placeholder="https://hooks.example.com/gpuaas" />
       <TextField label="Description" value={description} onChange={setDescription} />
-      <Loaded of={[useEventTypes()]} lines={3} label="Loading types of events">
+      <Loaded of={[useEventTypes(tenant.kind)]} lines={3} label="Loading types of events">
         {(types) => (
           <details>
             <summary>{chosen.length === 0 ? "All events" : `Events: ${chosen.length} of ${types.length}`}</summary>

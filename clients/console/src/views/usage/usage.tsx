@@ -119,6 +119,8 @@ export default function Usage() {
   const known = projectNames(projects);
   const projectName = ({ project_id = "" }: UsageInterval) => known.get(project_id) ?? shortId(project_id);
   const isUsed = ever.totals.length > 0 || intervals.length > 0;
+  // that they could not be read is not that there are none
+  const isCounted = range && !usage.isLoading && (!usage.error || intervals.length > 0);
   const error = ever.error ?? usage.error;
   const refetch = () => [ever, usage].forEach((one) => one.refetch());
   const parts = useMemo(() => (range ? within(intervals, range) : []), [intervals, choice, first, last, now]);
@@ -145,7 +147,7 @@ export default function Usage() {
       }
     >
       {error && <ProblemNote error={error} retry={refetch} />}
-      {ever.isLoading && !isUsed && <Skeleton lines={8} label="Loading usage" />}
+      {(ever.isLoading || usage.isLoading) && !isUsed && <Skeleton lines={8} label="Loading usage" />}
       {!ever.isLoading && !usage.isLoading && !error && !isUsed && (
         <Empty icon={<ReceiptText size={28} />} title="No usage yet">
           Billing starts when you can log in to an allocation and ends when you release it. {mayLaunch && <><Link href="/launch">Launch one</Link> to begin.</>}
@@ -165,8 +167,8 @@ export default function Usage() {
               </Card>
             ))}
             <Card title="Running now">
-              <p className="big">{range && !usage.isLoading ? intervals.filter(({ end_time }) => !end_time).length : "–"}</p>
-              {range && !usage.isLoading && <p className="muted">{plural(parts.length, "billed interval")} in the period</p>}
+              <p className="big">{isCounted ? intervals.filter(({ end_time }) => !end_time).length : "–"}</p>
+              {isCounted && <p className="muted">{plural(parts.length, "billed interval")} in the period</p>}
             </Card>
           </div>
           <div className="filters">
