@@ -156,9 +156,11 @@ async fn set_disabled(
             true => "service_account.disabled",
             false => "service_account.enabled",
         };
-        let actor = call.name_for_members(own);
-        let event = events::of_service_account(event_type, (group.id(), id), after, actor);
-        call.emit(&mut tx, event).await?;
+        if before != after {
+            let actor = call.name_for_members(own);
+            let event = events::of_service_account(event_type, (group.id(), id), after, actor);
+            call.emit(&mut tx, event).await?;
+        }
         call.commit_in(tx, group, group.id(), detail).await?;
     }
     shown(call, of, id).await
