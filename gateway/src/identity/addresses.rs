@@ -1,6 +1,8 @@
 //! The email address of a person: what the issuer has verified, as the newest sign-in says.
-use gpuaas_common::Result;
+use std::time::Duration;
+
 use gpuaas_common::audit::{self, with_digests};
+use gpuaas_common::{Result, db};
 use serde_json::json;
 
 use super::{parse, wire};
@@ -10,6 +12,8 @@ use crate::store::{self, Principal, PrincipalKind};
 
 /// The action on record.
 const ACTION: &str = "principal.verify_email";
+/// Longest wait of a sign-in for who else changes the person; the next one tries again.
+const LIMIT: Duration = Duration::from_secs(2);
 
 /// Stores the address of a sign-in, when it is another one than before. `now` is in seconds since 1970. A sign-in counts
 /// whether or not that succeeds.
@@ -22,7 +26,8 @@ pub(crate) async fn note_address(
     let Some(said) = newer(identity, principal, now) else {
         return;
     };
-    if let Err(error) = put(app, (identity, principal), said, request_id).await {
+    let stored = put(app, (identity, principal), said, request_id);
+    if let Err(error) = db::within(LIMIT, stored).await {
         let principal = &principal.name;
         tracing::warn!(principal, "store a verified address: {}", error.chain());
     }

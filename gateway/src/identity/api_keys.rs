@@ -199,9 +199,11 @@ pub(super) async fn disable(
         let after = wire::api_key(found(&mut tx, account, id).await?, cell);
         let detail = json!({ "api_key": id, "service_account": of_account.name, "of": owner });
         let detail = with_digests(detail, Some(&before), Some(&after));
-        let (ids, actor) = ((group.id(), id), call.name_for_members(own));
-        let event = events::of_api_key("api_key.disabled", ids, after, actor);
-        call.emit(&mut tx, event).await?;
+        if before.disable_time.is_none() {
+            let (ids, actor) = ((group.id(), id), call.name_for_members(own));
+            let event = events::of_api_key("api_key.disabled", ids, after, actor);
+            call.emit(&mut tx, event).await?;
+        }
         call.commit_in(tx, group, group.id(), detail).await?;
     }
     shown(call, of, (account, id), None).await

@@ -214,6 +214,7 @@ async fn change_state(
         let after = stored(&mut tx, id).await?;
         let detail = with_digests(detail, Some(&before), Some(&after));
         let event_type = match state {
+            _ if row.state == state && row.state_reason == reason => None,
             TenantState::Active => Some("organisation.resumed"),
             TenantState::Suspended => Some("organisation.suspended"),
             // its webhooks have ended with it

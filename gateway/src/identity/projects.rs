@@ -215,9 +215,12 @@ async fn change_state(
             TenantState::Suspended => "project.suspended",
             TenantState::Closed => "project.closed",
         };
-        let actor = call.name_for_members(row.role);
-        let event = events::of_project(event_type, id, after, actor);
-        call.emit(&mut tx, event).await?;
+        let says = |row: &pb::Project| (row.state_reason.clone(), row.suspended_by_platform);
+        if row.own_state != state || says(&before) != says(&after) {
+            let actor = call.name_for_members(row.role);
+            let event = events::of_project(event_type, id, after, actor);
+            call.emit(&mut tx, event).await?;
+        }
         call.commit_in(tx, Group::Project(id), id, detail).await?;
     }
     suspensions::changed(call).await;

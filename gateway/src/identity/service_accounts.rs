@@ -127,6 +127,10 @@ async fn set_disabled(
             name: owner,
             role: own,
         } = call.owned(&mut tx, of).await?;
+        // whether it is of the project, before anything of it is locked
+        found(&mut tx, group.id(), id).await?;
+        // as it is then: an administrator of the platform disables it without the lock on the project
+        store::lock_principal(&mut tx, id).await?;
         let row = found(&mut tx, group.id(), id).await?;
         let before = wire::service_account(row.clone());
         etag::check(etag, &before.etag)?;
@@ -156,9 +160,11 @@ async fn set_disabled(
             true => "service_account.disabled",
             false => "service_account.enabled",
         };
-        let actor = call.name_for_members(own);
-        let event = events::of_service_account(event_type, (group.id(), id), after, actor);
-        call.emit(&mut tx, event).await?;
+        if before != after {
+            let actor = call.name_for_members(own);
+            let event = events::of_service_account(event_type, (group.id(), id), after, actor);
+            call.emit(&mut tx, event).await?;
+        }
         call.commit_in(tx, group, group.id(), detail).await?;
     }
     shown(call, of, id).await

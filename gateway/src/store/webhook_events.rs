@@ -217,7 +217,7 @@ pub async fn queue_deliveries(
 }
 
 /// Moves back to the end of a ledger's log that is shorter than what was read of it: one that was restored. The log of usage has
-/// the ledger's positions, and is filled up to them again.
+/// the ledger's positions, and is restored with it: what it has after that end is new, too.
 ///
 /// # Errors
 /// Database errors.
@@ -231,6 +231,10 @@ pub async fn rewind_webhooks(pool: &PgPool, from: i64, head: i64) -> sqlx::Resul
     if moved.rows_affected() > 0 {
         // other events will have these positions
         sqlx::query("UPDATE webhook_deliveries SET position = NULL WHERE position > $1")
+            .bind(head)
+            .execute(&mut *tx)
+            .await?;
+        sqlx::query("UPDATE webhook_usage_head SET position = $1 WHERE position > $1")
             .bind(head)
             .execute(&mut *tx)
             .await?;

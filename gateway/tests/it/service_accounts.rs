@@ -1,6 +1,7 @@
 //! Service accounts and their keys from the making to the end, as an owner and as a program use them.
 use std::time::{Duration, Instant};
 
+use gpuaas_dev::until::until;
 use gpuaas_gateway::store::Role;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -395,6 +396,51 @@ async fn an_account_that_the_platform_disabled_is_not_enabled_by_its_owners() {
         .expect("enabled");
     let (_, shown) = own("disable").await;
     assert_eq!(shown["disabled_by_platform"], json!(false));
+}
+
+/// Before, an owner who enabled it while the platform disabled it had the last word.
+#[tokio::test]
+async fn an_account_that_the_platform_disables_just_now_is_not_enabled_by_its_owners() {
+    let world = World::start().await;
+    let owner = Owner::of(&world);
+    let account = owner.account("ci", "member").await;
+    let disable = format!("/{account}:disable");
+    let (status, body) = owner.send(Method::POST, &disable, json!({})).await;
+    assert_eq!(status, 200, "{body}");
+    let pool = world.pool().await;
+    let mut change = pool.begin().await.expect("transaction");
+    let by_platform = "UPDATE principals SET disabled_by_platform = true WHERE id = $1::uuid";
+    let changed = sqlx::query(by_platform)
+        .bind(&account)
+        .execute(&mut *change)
+        .await;
+    assert_eq!(changed.expect("changed").rows_affected(), 1);
+    let enable = format!("/{account}:enable");
+    let enabled = owner.send(Method::POST, &enable, json!({}));
+    let end = async {
+        until("the owner to wait", Duration::from_secs(60), async || {
+            let waiting: i64 = sqlx::query_scalar(
+                "SELECT count(*) FROM pg_stat_activity
+                  WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%principals%'",
+            )
+            .fetch_one(&pool)
+            .await
+            .expect("count");
+            (waiting > 0).then_some(())
+        })
+        .await;
+        change.commit().await.expect("committed");
+    };
+    let ((status, body), ()) = tokio::join!(enabled, end);
+    assert_eq!(
+        (status, reason(&body)),
+        (403, "PERMISSION_DENIED"),
+        "{body}"
+    );
+    let (_, listed) = owner.send(Method::GET, "", Value::Null).await;
+    let shown = &listed["service_accounts"][0];
+    assert_eq!(shown["disabled_by_platform"], true, "{listed}");
+    assert!(!shown["disable_time"].is_null(), "{listed}");
 }
 
 #[tokio::test]

@@ -1,4 +1,7 @@
 //! The address that people are listed with: what their issuer has verified, as a sign-in says, whatever SCIM sends.
+use std::time::Duration;
+
+use gpuaas_dev::until::until;
 use jiff::Timestamp;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -95,4 +98,27 @@ async fn who_signs_in_is_listed_with_the_address_that_the_issuer_has_verified() 
     let renamed = json!({ "op": "replace", "path": "userName", "value": "kit" });
     assert_eq!(provider.patch(&path, renamed).await.status, 200);
     assert_eq!(address(&provider, "kit", &json!({})).await, "");
+}
+
+/// What else is at work on a person keeps that one from nothing; the address is stored later.
+#[tokio::test]
+async fn a_sign_in_does_not_wait_for_who_changes_the_person() {
+    const LONG: Duration = Duration::from_secs(60);
+    let provider = Provider::start().await;
+    provider.world.users(&["mia"]).await;
+    let pool = provider.world.pool().await;
+    let mut change = pool.begin().await.expect("transaction");
+    let locked = sqlx::query("SELECT FROM principals WHERE name = 'user:mia' FOR UPDATE")
+        .execute(&mut *change)
+        .await;
+    assert_eq!(locked.expect("locked").rows_affected(), 1);
+    let claims = claims("mia@example.com", true, 10);
+    let signed_in = tokio::time::timeout(LONG, address(&provider, "mia", &claims));
+    assert_eq!(signed_in.await.expect("an answer"), "");
+    change.rollback().await.expect("rolled back");
+    until("the address", LONG, async || {
+        let shown = address(&provider, "mia", &claims).await;
+        (shown == "mia@example.com").then_some(())
+    })
+    .await;
 }

@@ -83,11 +83,16 @@ async fn changes_of_a_project_reach_its_webhooks_and_those_of_its_organisation_i
     let rename = json!({ "display_name": "Deep" });
     let (status, body) = world.send("olga", Method::PATCH, &path, rename).await;
     assert_eq!(status, 200, "{body}");
-    let why = json!({ "reason": "not paid" });
-    world.made("admin", &format!("{path}:suspend"), why).await;
-    world
-        .made("admin", &format!("{path}:resume"), json!({}))
-        .await;
+    // what changes nothing is no event
+    for _ in 0..2 {
+        let why = json!({ "reason": "not paid" });
+        world.made("admin", &format!("{path}:suspend"), why).await;
+    }
+    for _ in 0..2 {
+        world
+            .made("admin", &format!("{path}:resume"), json!({}))
+            .await;
+    }
     for receiver in [&mut of_all, &mut of_one] {
         let renamed = receiver.next().await.json();
         assert_eq!(renamed["type"], "project.updated", "{renamed}");
@@ -165,8 +170,11 @@ async fn members_invitations_accounts_and_keys_are_told_to_their_project_without
     let rotate = format!("{keys}/{}:rotate", key["id"].as_str().expect("id"));
     let newer = world.made("olga", &rotate, json!({})).await;
     let disable = format!("{keys}/{}:disable", newer["id"].as_str().expect("id"));
-    world.made("olga", &disable, json!({})).await;
-    for verb in ["disable", "enable"] {
+    // what changes nothing is no event
+    for _ in 0..2 {
+        world.made("olga", &disable, json!({})).await;
+    }
+    for verb in ["disable", "disable", "enable", "enable"] {
         world
             .made("olga", &format!("{account}:{verb}"), json!({}))
             .await;
@@ -259,11 +267,16 @@ async fn what_an_organisation_keeps_to_itself_is_not_told_to_its_projects() {
     let (status, body) = world.send("olga", Method::PATCH, &path, rename).await;
     assert_eq!(status, 200, "{body}");
     let admin = format!("/api/v1/admin/{whole}");
-    let why = json!({ "reason": "not paid" });
-    world.made("admin", &format!("{admin}:suspend"), why).await;
-    world
-        .made("admin", &format!("{admin}:resume"), json!({}))
-        .await;
+    // what changes nothing is no event
+    for _ in 0..2 {
+        let why = json!({ "reason": "not paid" });
+        world.made("admin", &format!("{admin}:suspend"), why).await;
+    }
+    for _ in 0..2 {
+        world
+            .made("admin", &format!("{admin}:resume"), json!({}))
+            .await;
+    }
 
     let pool = world.pool().await;
     let told = queued(&pool, &of_all).await;

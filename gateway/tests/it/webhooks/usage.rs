@@ -13,7 +13,7 @@ use tonic::{Request, Response, Status};
 use uuid::Uuid;
 
 use super::receiver::Receiver;
-use super::{TIMEOUT, all_in, create, deliveries, world};
+use super::{TIMEOUT, all_in, create, deliveries, event, until_position, world};
 use crate::world::World;
 
 /// A log of usage that the test writes; its positions have gaps.
@@ -40,6 +40,11 @@ impl UsageEventService for UsageLog {
 impl UsageLog {
     fn append(&self, event: UsageEvent) {
         self.0.lock().expect("lock").push(event);
+    }
+
+    /// Keeps the first ones, as billing does that was restored.
+    fn keep(&self, count: usize) {
+        self.0.lock().expect("lock").truncate(count);
     }
 }
 
@@ -139,5 +144,37 @@ async fn usage_that_is_put_on_record_is_delivered_once_in_order() {
     until_read(&world, 12).await;
     deliveries(&world, &made, all_in("delivered", 3)).await;
     assert_eq!(receiver.next().await.json()["data"]["microseconds"], "10");
+    assert!(receiver.arrived.try_recv().is_err(), "each once");
+}
+
+/// The ledger and billing are restored to one moment: what happens after it has positions that were read already.
+#[tokio::test]
+async fn usage_after_a_restored_ledger_is_delivered_and_that_before_it_is_not_repeated() {
+    let world = world().await;
+    let mut receiver = Receiver::start().await;
+    let body = json!({ "url": receiver.url, "event_types": ["usage.closed"] });
+    let made = create(&world, body).await;
+    let slot = Uuid::now_v7();
+    for revision in 1..=3 {
+        world
+            .log
+            .append(event(&world, "slot.available", slot, revision));
+    }
+    until_position(&world.pool().await, 3).await;
+    for position in [1, 3] {
+        let closed = usage(&world, position, "usage.closed", (Uuid::now_v7(), 10));
+        world.usage_log.append(closed);
+    }
+    for _ in 0..2 {
+        receiver.next().await;
+    }
+    world.usage_log.keep(1);
+    world.log.keep(1);
+    let anew = Uuid::now_v7();
+    let closed = usage(&world, 2, "usage.closed", (anew, 20));
+    world.usage_log.append(closed);
+    let got = receiver.next().await.json();
+    assert_eq!(got["data"]["id"], anew.to_string(), "{got}");
+    deliveries(&world, &made, all_in("delivered", 3)).await;
     assert!(receiver.arrived.try_recv().is_err(), "each once");
 }
