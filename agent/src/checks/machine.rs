@@ -218,7 +218,7 @@ pub const TOOLS: Check = Check {
 pub const DISK_ASSEMBLY: Check = Check {
     id: "disk_assembly",
     proves: "The host leaves alone what tenants write to the disks of slots: neither LVM nor mdadm assembles it.",
-    observed: "Where LVM is installed, its settings have a `global_filter` that rejects disks, `event_activation = 0` or `use_devicesfile = 1`. Where mdadm is installed, `/etc/mdadm/mdadm.conf` has `AUTO -all`.",
+    observed: "Where LVM is installed, its settings have a `global_filter` that rejects disks, or `use_devicesfile = 1` and the file `/etc/lvm/devices/system.devices`. Where mdadm is installed, `/etc/mdadm/mdadm.conf` has `AUTO -all`.",
     remedy: "Run gpuaas-node-agent deploy-bootstrap again, and do by hand what it skips.",
     steps: &[
         "`gpuaas-node-agent deploy-bootstrap --dry-run` shows what it would write, and why it skips LVM or mdadm: it never touches what the host itself stands on.",

@@ -103,7 +103,16 @@ impl ImageCache {
         if length == 0 {
             return Ok(false);
         }
-        match blocking::here(|| fallocate(file, FallocateFlags::empty(), 0, length)) {
+        let taken = blocking::here(|| {
+            loop {
+                match fallocate(file, FallocateFlags::empty(), 0, length) {
+                    // a signal, such as that of a program that has ended
+                    Err(Errno::EINTR) => {}
+                    taken => break taken,
+                }
+            }
+        });
+        match taken {
             Ok(()) => Ok(true),
             Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => Ok(false),
             Err(error) => Err(io_error("cannot store the image")(error.into())),

@@ -2,7 +2,7 @@
 //! whenever a disk appears: a volume group or an array that a tenant made would be the host's then, and its slot blocked.
 //!
 //! What the host itself stands on stays: where that is LVM on an NVMe disk, or an array that no `ARRAY` line names, nothing is
-//! changed, and a check says so.
+//! changed, and a check says so. What the site has written itself stays as well.
 use std::time::SystemTime;
 
 use super::{Machine, Plan};
@@ -18,6 +18,9 @@ const LVM: [&str; 2] = ["/usr/sbin/lvm", "/sbin/lvm"];
 /// What is set here wins over `lvm.conf`, which the distribution's packages replace.
 const LVM_LOCAL: &str = "/etc/lvm/lvmlocal.conf";
 const LVM_FILES: [&str; 2] = [LVM_LOCAL, "/etc/lvm/lvm.conf"];
+const LVM_FILTER: &str = "global_filter";
+/// LVM's list of devices. Without the file every device counts, whatever the settings say.
+const LVM_DEVICES: &str = "/etc/lvm/devices/system.devices";
 const LVM_TEXT: &str = "# gpuaas-node-agent deploy-bootstrap: what is on the disks of slots is their tenants'\n\
      devices {\n\tglobal_filter = [ \"r|^/dev/nvme|\" ]\n}\n";
 
@@ -58,6 +61,12 @@ pub async fn plan(machine: &Machine, plan: &mut Plan, stamp: &str) -> HostResult
 fn lvm(machine: &Machine, plan: &mut Plan, stamp: &str) -> HostResult<bool> {
     let root = &machine.root;
     if !is_there(root, &LVM) || is_lvm_limited(root) {
+        return Ok(false);
+    }
+    if let Some(file) = LVM_FILES.iter().find(|file| has_filter(root, file)) {
+        plan.note(format!(
+            "LVM: {file} has a {LVM_FILTER} that rejects nothing, which another one would replace; have it reject the disks of slots"
+        ));
         return Ok(false);
     }
     if let Some(disk) = system_on_lvm(root)? {
@@ -111,19 +120,51 @@ fn is_there(root: &HostRoot, program: &[&str]) -> bool {
     program.iter().any(|path| root.exists(path))
 }
 
-/// By a filter that rejects something, by no activation on events, or by a list of devices. What a filter rejects is the site's.
+/// By a filter that rejects something, or by a list of devices. What a filter rejects is the site's. Without activation on events
+/// (`event_activation = 0`) LVM activates at a start all that it finds.
 fn is_lvm_limited(root: &HostRoot) -> bool {
-    let texts = LVM_FILES.map(|file| root.read(file).unwrap_or_default());
-    let mut lines = texts.iter().flat_map(|text| text.lines());
-    lines.any(|line| match line.split_once('=') {
-        Some((key, value)) => match key.trim() {
-            "global_filter" => value.contains("\"r"),
-            "event_activation" => value.trim() == "0",
-            "use_devicesfile" => value.trim() == "1",
-            _ => false,
-        },
-        None => false,
-    })
+    let rejects = |value: &str| value.contains("\"r") || value.contains("'r");
+    let is_on = |value: &str| value.trim() == "1";
+    lvm_sets(root, LVM_FILTER, rejects)
+        || root.exists(LVM_DEVICES) && lvm_sets(root, "use_devicesfile", is_on)
+}
+
+fn lvm_sets(root: &HostRoot, setting: &str, is_good: impl Fn(&str) -> bool) -> bool {
+    let mut values = LVM_FILES
+        .iter()
+        .flat_map(|file| lvm_values(root, file, setting));
+    values.any(|value| is_good(&value))
+}
+
+fn has_filter(root: &HostRoot, file: &str) -> bool {
+    !lvm_values(root, file, LVM_FILTER).is_empty()
+}
+
+/// What a file of LVM gives a setting; a list may go on in the lines that follow.
+fn lvm_values(root: &HostRoot, file: &str, setting: &str) -> Vec<String> {
+    let text = root.read(file).unwrap_or_default();
+    let mut found: Vec<String> = Vec::new();
+    let mut is_open = false;
+    for line in text.lines().map(without_comment) {
+        if let Some((key, value)) = line.split_once('=') {
+            // behind the name of its section, where that is in the same line
+            let name = key.trim().rsplit([' ', '\t', '{', '/']).next();
+            is_open = name == Some(setting);
+            if is_open {
+                found.push(value.to_owned());
+            }
+        } else if line.contains(['{', '}']) {
+            is_open = false;
+        } else if is_open && let Some(value) = found.last_mut() {
+            value.push_str(line);
+        }
+    }
+    found
+}
+
+/// A line of LVM's or mdadm's configuration as they read it.
+fn without_comment(line: &str) -> &str {
+    line.split('#').next().unwrap_or_default()
 }
 
 fn is_mdadm_limited(root: &HostRoot) -> bool {
@@ -140,15 +181,15 @@ fn auto_line(text: &str) -> Option<&str> {
     text.lines().map(str::trim).find(is_auto)
 }
 
-/// Whether a line of an array that runs has an array of the configuration.
+/// Whether the array of this line is one that the configuration names.
 fn is_listed(line: &str, text: &str) -> bool {
-    let uuid = line
-        .split_whitespace()
-        .find_map(|word| word.strip_prefix("UUID="));
-    uuid.is_some_and(|uuid| {
-        let text = text.to_lowercase();
-        text.contains(&uuid.to_lowercase())
-    })
+    let uuid = |line: &str| -> Option<String> {
+        let line = without_comment(line).to_lowercase();
+        let mut words = line.split_whitespace();
+        words.find_map(|word| word.strip_prefix("uuid=").map(str::to_owned))
+    };
+    let own = uuid(line);
+    own.is_some() && text.lines().any(|line| uuid(line) == own)
 }
 
 /// An NVMe disk on which something of device mapper is mounted or swap.

@@ -248,14 +248,41 @@ mod tests {
                 "etc/lvm/lvmlocal.conf",
                 "devices {\n\tglobal_filter = [ \"r|^/dev/nvme|\" ]\n}\n",
             ),
-            ("etc/lvm/lvm.conf", "global {\n\tevent_activation = 0\n}\n"),
-            ("etc/lvm/lvm.conf", "devices {\n\tuse_devicesfile = 1\n}\n"),
+            (
+                "etc/lvm/lvm.conf",
+                "devices { # ours\n\tglobal_filter = [\n\t\t\"a|^/dev/sda|\",\n\t\t'r|.*|'\n\t]\n}\n",
+            ),
+            (
+                "etc/lvm/lvmlocal.conf",
+                "devices { global_filter = [ \"r|^/dev/nvme|\" ] }\n",
+            ),
         ] {
             write("etc/lvm/lvm.conf", "# nothing\n");
             write(path, text);
             assert_eq!(check().status, EvidenceStatus::Pass, "{path} {text}");
             std::fs::remove_file(dir.path().join(path)).unwrap();
         }
+        for (text, why) in [
+            (
+                "global {\n\tevent_activation = 0\n}\n",
+                "a start activates all",
+            ),
+            (
+                "devices {\n\tuse_devicesfile = 1\n}\n",
+                "there is no such file",
+            ),
+            (
+                "devices {\n\tglobal_filter = [\n\t\t\"a|.*|\" # \"r|.*|\"\n\t]\n}\n",
+                "a comment rejects nothing",
+            ),
+        ] {
+            write("etc/lvm/lvm.conf", text);
+            assert_eq!(failed(&[check()]), ["disk_assembly"], "{why}");
+        }
+        write("etc/lvm/devices/system.devices", "");
+        write("etc/lvm/lvm.conf", "devices {\n\tuse_devicesfile = 1\n}\n");
+        assert_eq!(check().status, EvidenceStatus::Pass);
+        write("etc/lvm/lvm.conf", "# nothing\n");
         write(
             "etc/lvm/lvmlocal.conf",
             "devices {\n\tglobal_filter = [ \"r|^/dev/nvme|\" ]\n}\n",

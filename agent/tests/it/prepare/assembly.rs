@@ -120,6 +120,17 @@ fn p9_what_the_host_itself_stands_on_is_left_alone_and_said() {
         "{why}"
     );
 
+    // and the site's own filter would not count any more
+    let host = stock(TestHost::new());
+    let own = "devices {\n\tglobal_filter = [ \"a|.*|\" ]\n}\n";
+    host.write("/etc/lvm/lvm.conf", own);
+    let why = skipped(&bootstrap(&host));
+    assert!(
+        why.contains("LVM: /etc/lvm/lvm.conf has a global_filter that rejects nothing"),
+        "{why}"
+    );
+    assert_eq!(host.read(LVM_LOCAL), "# local settings\nlocal {\n}\n");
+
     // an array that no line names would not come back
     let host = stock(TestHost::new());
     host.write("/sys/class/block/md0/md/level", "raid1\n");
@@ -132,6 +143,11 @@ fn p9_what_the_host_itself_stands_on_is_left_alone_and_said() {
         "{why}"
     );
     assert_eq!(host.read(MDADM), before);
+    let commented = format!("HOMEHOST <system>\n# {line}");
+    host.write(MDADM, &commented);
+    let why = skipped(&bootstrap(&host));
+    assert!(why.contains("mdadm: the host has an array"), "{why}");
+    assert_eq!(host.read(MDADM), commented);
     // one that is named does
     let named = format!("HOMEHOST <system>\n{}", line.to_uppercase());
     host.write(MDADM, &named);
@@ -163,7 +179,8 @@ fn p9_lvm_and_mdadm_are_limited_in_slice_mode_and_unless_the_site_does_it() {
         unsaid.text
     );
     // what the site has written itself stays as it is
-    host.write("/etc/lvm/lvm.conf", "global {\n\tevent_activation = 0\n}\n");
+    let filter = "devices {\n\tglobal_filter = [\n\t\t\"a|^/dev/sda|\",\n\t\t\"r|.*|\"\n\t]\n}\n";
+    host.write("/etc/lvm/lvm.conf", filter);
     host.write(MDADM, "AUTO -all\n");
     assert_eq!(of_disks(&bootstrap(&host)), Vec::<String>::new());
 }

@@ -465,10 +465,11 @@ pub async fn note_report(
     reason: &str,
 ) -> sqlx::Result<()> {
     sqlx::query(
-        // what a process of the release before has noted as waiting has no time of its wait
+        // what a process of the release before has noted as waiting has no time of its wait, or that of an earlier one, which
+        // must not put the beginning of the turn off
         "UPDATE agent_rollout_nodes o SET reported_state = $4, reported_reason = $5,
              start_time = CASE WHEN o.reported_state = 'waiting' AND $4 <> 'waiting' AND r.end_time IS NULL
-                               THEN o.start_time + (clock_timestamp() - coalesce(o.wait_time, o.start_time))
+                               THEN least(o.start_time + (clock_timestamp() - coalesce(o.wait_time, o.start_time)), clock_timestamp())
                                ELSE o.start_time END,
              wait_time = CASE WHEN $4 <> 'waiting' THEN NULL
                               WHEN o.reported_state = 'waiting' THEN o.wait_time

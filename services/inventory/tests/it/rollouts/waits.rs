@@ -10,6 +10,9 @@ const A_DAY_LATER: &str = "UPDATE inventory.agent_rollout_nodes
 /// The same by two thirds of the time of a turn.
 const TEN_MINUTES_LATER: &str = "UPDATE inventory.agent_rollout_nodes
     SET start_time = start_time - interval '10 minutes', wait_time = wait_time - interval '10 minutes' WHERE state = 'updating'";
+/// As a process of the release before leaves it: the time of an earlier wait.
+const OF_AN_EARLIER_WAIT: &str = "UPDATE inventory.agent_rollout_nodes
+    SET wait_time = start_time - interval '1 day' WHERE state = 'updating'";
 
 #[tokio::test]
 async fn a_10_the_time_of_a_turn_runs_from_the_end_of_its_wait_for_operations() {
@@ -28,6 +31,7 @@ async fn a_10_the_time_of_a_turn_runs_from_the_end_of_its_wait_for_operations() 
         fleet.node(&rollout.id, 1).await.state(),
         NodeState::Updating
     );
+    fleet.set(OF_AN_EARLIER_WAIT).await;
     says(1, &busy, AgentUpdateState::Fetching).await;
     let begun = fleet.node(&rollout.id, 1).await.start_time.expect("start");
     let node = fleet.node(&rollout.id, 2).await;
@@ -35,6 +39,8 @@ async fn a_10_the_time_of_a_turn_runs_from_the_end_of_its_wait_for_operations() 
         begun.seconds > node.end_time.expect("end").seconds - 60,
         "a day ago"
     );
+    let now = jiff::Timestamp::now().as_second();
+    assert!(begun.seconds <= now, "{begun:?}, now {now}");
     fleet.updated(1, &busy).await;
     fleet.becomes(&rollout.id, State::Completed).await;
 }
