@@ -327,7 +327,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let host = |max_lease_s| {
             let state = dir.path().join("host");
-            let mut host = settings(true, dir.path(), &state, &dir.path().join("images"));
+            let images = dir.path().join("images");
+            let mut host = settings(true, Path::new("/"), &state, &images);
             host.limits.max_lease_s = max_lease_s;
             Node::open(host, b"")
         };

@@ -47,6 +47,18 @@ pub fn document(network: &Network, guests: &[Guest]) -> String {
             "    ip daddr {ip} ct direction reply ct mark != {{ 0x0, {mark} }} drop"
         );
     }
+    // a kernel that shows the frames of bridges to this filter too (br_netfilter): the bridge's own rules have let them through
+    let mut between = String::new();
+    for guest in guests {
+        let others = guests.iter().filter(|other| guest.is_with(other));
+        for other in others {
+            let _infallible = writeln!(
+                between,
+                "    ip saddr {} ip daddr {} accept",
+                guest.ip, other.ip
+            );
+        }
+    }
     let mut outward = String::new();
     for net in &network.unreachable {
         let _infallible = writeln!(outward, "    ip daddr {net} drop");
@@ -92,7 +104,7 @@ pub fn document(network: &Network, guests: &[Guest]) -> String {
   }}
   chain through_host {{
     meta nfproto ipv6 drop
-    oifname "{bridge}" drop
+{between}    oifname "{bridge}" drop
 {marks}    ct state established,related accept
 {outward}    ip daddr {{ {SPECIAL} }} drop
   }}
@@ -154,7 +166,7 @@ fn hex_of_ip(ip: Ipv4Addr) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::guest::guests;
+    use super::super::guest::{grouped, guests};
     use super::*;
 
     /// The rules of a chain, in order.
@@ -239,6 +251,24 @@ mod tests {
         );
         assert!(rules[7].starts_with("ip daddr { 0.0.0.0/8,") && rules[7].ends_with("} drop"));
         assert_eq!(rules.len(), 8);
+    }
+
+    /// A host with br_netfilter, as Docker needs it, asks these rules about frames between guests of a Linux bridge.
+    #[test]
+    fn p11_frames_of_a_bridge_pass_between_guests_of_one_group_alone() {
+        let rules = chain(
+            &document(&Network::default(), &grouped()),
+            "inet",
+            "through_host",
+        );
+        assert_eq!(
+            rules[1..4],
+            [
+                "ip saddr 10.100.0.10 ip daddr 10.100.0.11 accept",
+                "ip saddr 10.100.0.11 ip daddr 10.100.0.10 accept",
+                "oifname \"ovsbr0\" drop",
+            ]
+        );
     }
 
     #[test]

@@ -264,7 +264,7 @@ async fn p5_a_pull_makes_room_by_images_that_nothing_needs_and_leaves_the_reserv
     let node = world::node(settings);
     let mut sources = Vec::new();
     for (number, at_ms) in [(1_u8, 1), (2, 3), (3, 2)] {
-        let source = push(&registry, &[number; 2 << 20]).await;
+        let source = push(&registry, &vec![number; 2 << 20]).await;
         let pulled = node.images.ensure(&source, |_| {}).await;
         pulled.expect("room");
         let used = node.journal.use_image(&source.digest, at_ms);
@@ -291,14 +291,14 @@ async fn p5_a_pull_makes_room_by_images_that_nothing_needs_and_leaves_the_reserv
     let cached = || node.images.verified().expect("a journal");
 
     // 3 MiB are free: with the two images that may go, 7
-    let large = push(&registry, &[4; 7 << 20]).await;
+    let large = push(&registry, &vec![4_u8; 7 << 20]).await;
     let full = node.images.ensure(&large, |_| {}).await;
     let full = full.expect_err("no room");
     assert_eq!(full.reason, ErrorReason::HostNotReady, "{full}");
     assert!(full.message.contains("3 MiB free"), "{full}");
     assert_eq!(cached().len(), 3);
 
-    let next = push(&registry, &[5; 3 << 20]).await;
+    let next = push(&registry, &vec![5_u8; 3 << 20]).await;
     let pulled = node.images.ensure(&next, |_| {}).await;
     pulled.expect("room");
     let digests = vec![in_use.digest, later.digest, next.digest];
