@@ -57,15 +57,14 @@ pub async fn run(
     let started = Instant::now();
     let host_lease = Arc::new(Mutex::new(None));
     loop {
-        let rows = workflow_rows::steps(&deps.pool, id).await?;
+        let rows = deps.within(workflow_rows::steps(&deps.pool, id)).await?;
         let undoing = taken.direction == "undo";
         let step = match definition.next(undoing, |name| seen(&rows, name)) {
             Next::Run(step) => step,
             end => {
                 let succeeded = matches!(end, Next::Succeeded);
-                let lost = workflow_rows::finish(&deps.pool, id, epoch, succeeded)
-                    .await?
-                    .is_err();
+                let finish = workflow_rows::finish(&deps.pool, id, epoch, succeeded);
+                let lost = deps.within(finish).await?.is_err();
                 return Ok(match (lost, succeeded) {
                     (true, _) => Outcome::Lost,
                     (false, true) => Outcome::Succeeded,
@@ -79,9 +78,11 @@ pub async fn run(
             && seen(&rows, step.name).is_none()
         {
             let waiting = "Waiting for other wipes to end.";
-            return yield_waiting(deps, &taken, step, waiting, WIPE_WAIT, None).await;
+            let given = yield_waiting(deps, &taken, step, waiting, WIPE_WAIT, None);
+            return deps.within(given).await;
         }
-        let Ok(row) = workflow_rows::begin_step(&deps.pool, id, epoch, step.name).await? else {
+        let begin = workflow_rows::begin_step(&deps.pool, id, epoch, step.name);
+        let Ok(row) = deps.within(begin).await? else {
             return Ok(Outcome::Lost);
         };
         let window = (definition.bounded && !undoing)
@@ -105,14 +106,15 @@ pub async fn run(
             Err(StepError::Lost) => return Ok(Outcome::Lost),
             Err(StepError::Retry { reason, message }) => {
                 if step.on_failure == OnFailure::RetryUntilDone || began.elapsed() < work.left {
-                    return yield_workflow(&work, step, &reason, &message).await;
+                    let given = yield_workflow(&work, step, &reason, &message);
+                    return deps.within(given).await;
                 }
                 // the error of a step past its timeout is why it never worked
                 last_word(reason, message)
             }
             Err(StepError::Fail(failure)) => failure,
         };
-        match fail(&work, step, undoing, failure).await? {
+        match deps.within(fail(&work, step, undoing, failure)).await? {
             FailureOutcome::Compensates(failure) => {
                 taken.direction = "undo".into();
                 taken.failure = Some(failure);
@@ -177,11 +179,14 @@ async fn effect(work: &Work, step: &'static Step) -> Result<(), StepError> {
             ..Progress::default()
         };
         // in one transaction: whoever takes the work over waits for it and ends what it reported
-        let mut tx = work.deps.pool.begin().await?;
-        work.progress(&mut tx, &progress).await?;
-        work.record_timeline(&mut tx, step.name, State::Running, 0, shown.running, None)
-            .await?;
-        tx.commit().await?;
+        let begins = async {
+            let mut tx = work.deps.pool.begin().await?;
+            work.progress(&mut tx, &progress).await?;
+            work.record_timeline(&mut tx, step.name, State::Running, 0, shown.running, None)
+                .await?;
+            tx.commit().await.map_err(StepError::from)
+        };
+        work.deps.within(begins).await?;
     }
     let edges = &work.deps.edges;
     edges.pass(kind, step.name, Point::Before).await?;
@@ -189,15 +194,21 @@ async fn effect(work: &Work, step: &'static Step) -> Result<(), StepError> {
         Effect::Outside(run) | Effect::Wipe(run) => {
             let output = within(work, run(work)).await?;
             edges.pass(kind, step.name, Point::After).await?;
-            let mut tx = work.deps.pool.begin().await?;
-            record(work, step, &mut tx, &output).await?;
-            tx.commit().await?;
+            let ends = async {
+                let mut tx = work.deps.pool.begin().await?;
+                record(work, step, &mut tx, &output).await?;
+                tx.commit().await.map_err(StepError::from)
+            };
+            work.deps.within(ends).await?;
         }
         Effect::Ledger(run) => {
-            let mut tx = work.deps.pool.begin().await?;
-            let output = run(work, &mut tx).await?;
-            record(work, step, &mut tx, &output).await?;
-            tx.commit().await?;
+            let changes = async {
+                let mut tx = work.deps.pool.begin().await?;
+                let output = run(work, &mut tx).await?;
+                record(work, step, &mut tx, &output).await?;
+                tx.commit().await.map_err(StepError::from)
+            };
+            work.deps.within(changes).await?;
             edges.pass(kind, step.name, Point::After).await?;
             work.deps.wake.notify(gpuaas_placement::outbox::TOPIC).await;
         }

@@ -40,8 +40,11 @@ impl Host {
     /// # Errors
     /// Those of the ledger; a malformed address.
     pub async fn of_node(deps: &Deps, node_id: Uuid) -> Result<Self, StepError> {
-        let mut conn = deps.pool.acquire().await?;
-        let node = nodes::get(&mut conn, node_id).await.map_err(ledger)?;
+        let found = async {
+            let mut conn = deps.pool.acquire().await?;
+            nodes::get(&mut conn, node_id).await.map_err(ledger)
+        };
+        let node = deps.within(found).await?;
         Self::at(deps, &node.agent_address, node_id, node.instance_id)
     }
 

@@ -60,21 +60,22 @@ pub async fn drive<'a>(
         Some(operation) => operation,
         None => start(work, host, subject, order, id).await?,
     };
-    let mut reporter = Reporter::new(work, order.around).await?;
+    let mut reporter = work.deps.within(Reporter::new(work, order.around)).await?;
     let ended = if ended(&operation) {
-        reporter.report(&operation).await?;
+        work.deps.within(reporter.report(&operation)).await?;
         operation
     } else {
         watch(work, host, subject, id, &mut reporter).await?
     };
-    finish(work, id, &ended).await?;
+    work.deps.within(finish(work, id, &ended)).await?;
     Ok(ended)
 }
 
 /// The id of the step's operation that runs, or is to be started next: a failed one is followed by another.
 async fn next_id(work: &Work, step: &str, task_type: TaskType) -> Result<Uuid, StepError> {
     let pool = &work.deps.pool;
-    let failed = workflow_rows::failed_tasks(pool, work.taken.id, task_type.as_str()).await?;
+    let failed = workflow_rows::failed_tasks(pool, work.taken.id, task_type.as_str());
+    let failed = work.deps.within(failed).await?;
     let attempt = u32::try_from(failed).unwrap_or(u32::MAX).saturating_add(1);
     Ok(operation_id(work.taken.id, step, attempt))
 }
@@ -92,11 +93,18 @@ pub async fn ensure_ended(
     let id = next_id(work, step, task_type).await?;
     match get(host, id).await? {
         None => {
-            let mut conn = work.conn().await?;
-            node_tasks::abandon(&mut conn, work.taken.allocation_id, work.taken.slot_id).await?;
+            let abandoned = async {
+                let mut conn = work.conn().await?;
+                let abandon =
+                    node_tasks::abandon(&mut conn, work.taken.allocation_id, work.taken.slot_id);
+                abandon.await.map_err(StepError::from)
+            };
+            work.deps.within(abandoned).await?;
             Ok(())
         }
-        Some(operation) if ended(&operation) => finish(work, id, &operation).await,
+        Some(operation) if ended(&operation) => {
+            work.deps.within(finish(work, id, &operation)).await
+        }
         Some(_) => Err(StepError::Retry {
             reason: "OPERATION_CONFLICT".into(),
             message: "the host is still at the operation".into(),
@@ -135,10 +143,6 @@ async fn start<'a>(
         Some(lease_id) => lease_id,
         None => lease_of(host.acquire(work, subject, order.purpose).await?)?,
     };
-    let mut tx = work.deps.pool.begin().await?;
-    workflow_rows::hold(&mut tx, work.taken.id, work.taken.lease_epoch)
-        .await?
-        .map_err(|Lost| StepError::Lost)?;
     let task = NewTask {
         id,
         task_type: order.task_type,
@@ -148,8 +152,15 @@ async fn start<'a>(
         node_id: subject.node_id,
         payload: &order.payload,
     };
-    node_tasks::begin(&mut tx, &task).await?;
-    tx.commit().await?;
+    let begins = async {
+        let mut tx = work.deps.pool.begin().await?;
+        workflow_rows::hold(&mut tx, work.taken.id, work.taken.lease_epoch)
+            .await?
+            .map_err(|Lost| StepError::Lost)?;
+        node_tasks::begin(&mut tx, &task).await?;
+        tx.commit().await.map_err(StepError::from)
+    };
+    work.deps.within(begins).await?;
     match (order.start)(host, id.to_string(), lease_id).await {
         Ok(response) => Ok(response.into_inner()),
         Err(status) => match refused(status) {
@@ -216,7 +227,7 @@ async fn watch(
         };
         match message.map_err(refused)? {
             Some(operation) => {
-                reporter.report(&operation).await?;
+                work.deps.within(reporter.report(&operation)).await?;
                 if ended(&operation) {
                     return Ok(operation);
                 }

@@ -154,16 +154,21 @@ fn provision_vm(work: &Work) -> BoxFuture<'_, StepResult> {
         let (allocation, subject) = subject::of_allocation(work).await?;
         let image = &allocation.image;
         let project_id = allocation.project_id;
-        let reach_each_other =
-            networks::vms_reach_each_other(&mut *work.conn().await?, project_id).await;
-        let network_group = if reach_each_other.map_err(ledger)? {
-            project_id.to_string()
-        } else {
-            String::new()
+        let stored = async {
+            let mut conn = work.conn().await?;
+            let reach_each_other = networks::vms_reach_each_other(&mut conn, project_id).await;
+            let user_data = match allocation.user_data_bytes {
+                0 => Ok(String::new()),
+                _ => user_data::get(&mut conn, allocation.id).await,
+            };
+            Ok::<_, StepError>((
+                reach_each_other.map_err(ledger)?,
+                user_data.map_err(ledger)?,
+            ))
         };
-        let user_data = if allocation.user_data_bytes > 0 {
-            let stored = user_data::get(&mut *work.conn().await?, allocation.id).await;
-            stored.map_err(ledger)?
+        let (reach_each_other, user_data) = work.deps.within(stored).await?;
+        let network_group = if reach_each_other {
+            project_id.to_string()
         } else {
             String::new()
         };
@@ -226,11 +231,13 @@ async fn record_readiness(
     if found.is_empty() {
         return Ok(());
     }
-    let mut tx = work.deps.pool.begin().await?;
-    let recorded = provision::record_readiness(&mut tx, work.fence(), id, &found).await;
-    let _ = unless_replaced(&mut tx, id, recorded).await?;
-    tx.commit().await?;
-    Ok(())
+    let record = async {
+        let mut tx = work.deps.pool.begin().await?;
+        let recorded = provision::record_readiness(&mut tx, work.fence(), id, &found).await;
+        let _ = unless_replaced(&mut tx, id, recorded).await?;
+        tx.commit().await.map_err(StepError::from)
+    };
+    work.deps.within(record).await
 }
 
 /// The control plane's own check of what the host reports as a success: a VM that nobody can log in to is none

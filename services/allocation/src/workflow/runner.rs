@@ -98,7 +98,8 @@ async fn persist(
         let Err(error) = &ended else { break };
         tracing::warn!(workflow = definition.kind, workflow_id = %id, "go on after a database error: {error}");
         tokio::time::sleep(Duration::from_secs_f64(deps.config.poll_seconds)).await;
-        ended = match workflow_rows::reload(&deps.pool, id, epoch).await {
+        let reload = workflow_rows::reload(&deps.pool, id, epoch);
+        ended = match deps.within(reload).await {
             Ok(Some(taken)) => engine::run(deps, definition, taken, place).await,
             Ok(None) => Ok(Outcome::Lost),
             Err(error) => Err(error),
@@ -133,8 +134,8 @@ async fn heartbeat(deps: &Deps, taken: &Taken) {
 
 async fn yield_workflow(deps: &Deps, taken: &Taken) -> sqlx::Result<Outcome> {
     let given =
-        workflow_rows::yield_workflow(&deps.pool, taken.id, taken.lease_epoch, 0.0, "", None)
-            .await?;
+        workflow_rows::yield_workflow(&deps.pool, taken.id, taken.lease_epoch, 0.0, "", None);
+    let given = deps.within(given).await?;
     deps.wake.notify(gpuaas_placement::workflows::TOPIC).await;
     Ok(if given.is_ok() {
         Outcome::GivenBack

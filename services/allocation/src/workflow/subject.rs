@@ -75,7 +75,8 @@ pub async fn of_work(work: &Work) -> Result<Subject, StepError> {
 /// # Errors
 /// Those of the ledger.
 pub async fn under_repair(work: &Work) -> Result<Subject, StepError> {
-    let node_id = workflow_rows::node_of(&work.deps.pool, None, Some(work.slot_id()?)).await?;
+    let node_id = workflow_rows::node_of(&work.deps.pool, None, Some(work.slot_id()?));
+    let node_id = work.deps.within(node_id).await?;
     let unknown = || {
         StepError::fail(
             ErrorReason::SlotNotFound,
@@ -92,12 +93,12 @@ pub async fn under_repair(work: &Work) -> Result<Subject, StepError> {
 /// Those of the ledger; a failure when it holds nothing, or when its host was installed anew since it was claimed.
 pub async fn of_allocation(work: &Work) -> Result<(Allocation, Subject), StepError> {
     let residue = work.taken.kind == "clean_up";
-    of_claims(work, |state| match state {
+    let held = of_claims(work, |state| match state {
         ClaimState::Released => false,
         ClaimState::CleanupBlocked => residue,
         _ => true,
-    })
-    .await
+    });
+    work.deps.within(held).await
 }
 
 /// What the host lease of the work is for, also when nothing is held any more: the tokens that end it.
@@ -107,7 +108,7 @@ pub async fn of_allocation(work: &Work) -> Result<(Allocation, Subject), StepErr
 pub async fn of_lease(work: &Work) -> Result<Subject, StepError> {
     match work.taken.slot_id {
         Some(_) => under_repair(work).await,
-        None => Ok(of_claims(work, |_| true).await?.1),
+        None => Ok(work.deps.within(of_claims(work, |_| true)).await?.1),
     }
 }
 
@@ -169,6 +170,10 @@ async fn of_claims(
 /// # Errors
 /// Those of the ledger.
 pub async fn of_slot(work: &Work, node_id: Uuid) -> Result<Subject, StepError> {
+    work.deps.within(slot_now(work, node_id)).await
+}
+
+async fn slot_now(work: &Work, node_id: Uuid) -> Result<Subject, StepError> {
     let slot_id = work.slot_id()?;
     let mut conn = work.conn().await?;
     let slot = slots::get(&mut conn, node_id, slot_id)

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gpuaas_common::client::Peers;
+use gpuaas_common::db;
 use gpuaas_common::wake::Wake;
 use gpuaas_placement::{Fence, timeline};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -36,6 +37,21 @@ pub struct Deps {
     /// Certificates (PEM) of the authority of hosts, by which what hosts sign is verified.
     pub host_authority: String,
 }
+
+impl Deps {
+    /// Work with the database, given up when it takes longer than a lease: the heartbeat renews it by another connection,
+    /// so a host of the database that vanished would hold up this one alone.
+    pub fn within<T, E: From<sqlx::Error>>(
+        &self,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> impl Future<Output = Result<T, E>> {
+        let lease = Duration::from_secs_f64(self.config.lease_seconds);
+        db::within(lease.clamp(SHORTEST, db::PASS), work)
+    }
+}
+
+/// A transaction of a busy database takes less.
+const SHORTEST: Duration = Duration::from_secs(5);
 
 /// One run of one step.
 pub struct Work {

@@ -415,8 +415,11 @@ impl Host {
     pub fn network_group(&self, vm: &str) -> Option<Uuid> {
         let file = self.path(&format!("dhcp/gpuaas-{vm}.conf"));
         let line = std::fs::read_to_string(file).expect("a reservation");
-        let (_, tag) = line.trim().split_once(",set:group-")?;
-        Some(tag.parse().expect("a group"))
+        let tags = line.trim().split(',');
+        let group = tags
+            .filter_map(|tag| tag.strip_prefix("set:group-"))
+            .next()?;
+        Some(group.parse().expect("a group"))
     }
 
     fn serial_log(&self, allocation: Uuid) -> (PathBuf, String) {
