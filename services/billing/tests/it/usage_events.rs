@@ -10,8 +10,8 @@ use gpuaas_proto::gpuaas::internal::billing::v1::{
 use tonic::Request;
 use uuid::Uuid;
 
-use crate::common::{World, as_caller};
-use crate::host_lost::lifecycle;
+use crate::common::{World, as_caller, at, event};
+use crate::host_lost::{lifecycle, stating};
 
 const SECOND: i64 = 1_000_000;
 
@@ -95,6 +95,41 @@ async fn what_is_put_on_record_is_told_in_order_and_the_same_whenever_it_is_aske
         let error = read(&world, after, limit).await.expect_err("refused");
         assert_eq!(error.fields()[0].0, field);
     }
+}
+
+/// A host that is found at the moment at which it was lost was never away.
+#[tokio::test]
+async fn a_credit_of_no_time_is_not_told() {
+    let mut world = World::new().await;
+    world.consumer.policy = HostLost::Credit;
+    let (allocation, project) = (Uuid::now_v7(), Uuid::now_v7());
+    let one = |n, kind: &str, second: i64| event(n, kind, allocation, project, at(second * SECOND));
+    let lost = |n, since: i64| {
+        let told = one(n, "allocation.host_lost", since + 5);
+        stating(told, "host_lost_since", at(since * SECOND))
+    };
+    world.ledger.set(vec![
+        world.active(1, allocation, project, at(10 * SECOND)),
+        lost(2, 20),
+        one(3, "allocation.host_found", 20),
+        lost(4, 80),
+        one(5, "allocation.host_found", 95),
+        one(6, "allocation.releasing", 100),
+    ]);
+    world.consumer.catch_up().await.expect("applied");
+    let credits: i64 = sqlx::query_scalar("SELECT count(*) FROM usage_credits")
+        .fetch_one(&world.pool)
+        .await
+        .expect("counted");
+    assert_eq!(credits, 2);
+    let all = read(&world, 0, 0).await.expect("read");
+    assert_eq!(
+        told(&all),
+        [
+            (5, "usage.credited", 85 * SECOND, 15 * SECOND, false),
+            (6, "usage.closed", 90 * SECOND, 15 * SECOND, true)
+        ]
+    );
 }
 
 /// Who has read further than that reads a billing that was restored.
