@@ -21,7 +21,7 @@ use super::wire;
 use crate::store::{
     self, Audience, Group, MemberRow, MembershipChange, NewDelivery, PrincipalKind, Role, Takers,
 };
-use crate::webhooks::events;
+use crate::webhooks::{event_types, events};
 
 /// Who changes the memberships that groups of an identity provider give.
 const SCIM: &str = "scim";
@@ -82,7 +82,7 @@ impl Call<'_> {
     /// Queues an event in the transaction of its change, before the audit row.
     pub(super) async fn emit(&self, conn: &mut PgConnection, event: NewEvent) -> Result<()> {
         debug_assert!(
-            events::find(event.event_type).is_some(),
+            event_types::find(event.event_type).is_some(),
             "{}",
             event.event_type
         );
@@ -425,7 +425,7 @@ mod tests {
         ] {
             let found = type_of(&change(project, before, after));
             assert_eq!(found, expected, "{before} {after}");
-            assert!(found.is_none_or(|found| events::find(found).is_some()));
+            assert!(found.is_none_or(|found| event_types::find(found).is_some()));
         }
     }
 

@@ -111,11 +111,12 @@ pub(super) async fn disable(
         if id == call.me() {
             return Err(Error::invalid("principal_id", "must not be your own"));
         }
+        let account = of_project(&mut tx, id).await?;
         // also what the owners of its project disabled: from now on only the platform enables it
         store::set_disabled(&mut tx, id, Disabled::ByPlatform).await?;
         let detail = json!({ "principal": row.name, "reason": reason });
         let detail = changes(&mut tx, detail, row).await?;
-        tell_its_project(call, &mut tx, "service_account.disabled", id).await?;
+        tell_its_project(call, &mut tx, "service_account.disabled", (id, account)).await?;
         call.commit(tx, id, detail).await?;
     }
     shown(call, id).await
@@ -128,15 +129,13 @@ pub(super) async fn enable(
     let id = known_id(&request.principal_id, principal_unknown)?;
     if let Begun::Fresh(mut tx) = call.begin(&request, id).await? {
         let row = changed(call, &mut tx, id, &request.etag).await?;
+        let account = of_project(&mut tx, id).await?;
         if row.disable_time.is_some() {
             store::set_disabled(&mut tx, id, Disabled::No).await?;
         }
-        let was_disabled = row.disable_time.is_some();
         let detail = json!({ "principal": row.name });
         let detail = changes(&mut tx, detail, row).await?;
-        if was_disabled {
-            tell_its_project(call, &mut tx, "service_account.enabled", id).await?;
-        }
+        tell_its_project(call, &mut tx, "service_account.enabled", (id, account)).await?;
         call.commit(tx, id, detail).await?;
     }
     shown(call, id).await
@@ -176,22 +175,34 @@ pub(super) async fn set_platform_role(
     shown(call, id).await
 }
 
-/// Queues an event of a service account for the webhooks of its project; people are in none of their own.
+/// A service account as its project reads it, and the project; people are in none of their own.
+async fn of_project(
+    conn: &mut PgConnection,
+    id: Uuid,
+) -> Result<Option<(Uuid, pb::ServiceAccount)>> {
+    let Some(home) = store::scim_home(conn, id).await? else {
+        return Ok(None);
+    };
+    let row = store::find_service_account(conn, home.project, id).await?;
+    Ok(row.map(|row| (home.project, wire::service_account(row))))
+}
+
+/// Queues an event of a service account for the webhooks of its project, unless it is there as it was before.
 async fn tell_its_project(
     call: &Call<'_>,
     conn: &mut PgConnection,
     event_type: &'static str,
-    id: Uuid,
+    (id, before): (Uuid, Option<(Uuid, pb::ServiceAccount)>),
 ) -> Result<()> {
-    let Some(home) = store::scim_home(conn, id).await? else {
+    let after = of_project(conn, id).await?;
+    if after == before {
+        return Ok(());
+    }
+    let Some((project, account)) = after else {
         return Ok(());
     };
-    let Some(row) = store::find_service_account(conn, home.project, id).await? else {
-        return Ok(());
-    };
-    let actor = call.name_for_members(call.principal().role_in(home.project));
-    let row = wire::service_account(row);
-    let event = events::of_service_account(event_type, (home.project, id), row, actor);
+    let actor = call.name_for_members(call.principal().role_in(project));
+    let event = events::of_service_account(event_type, (project, id), account, actor);
     call.emit(conn, event).await
 }
 

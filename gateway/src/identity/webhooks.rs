@@ -18,7 +18,7 @@ use super::{parse, wire};
 use crate::store::{self, DeliveryRow, Group, NewWebhook, Role, WebhookRow};
 use crate::webhooks::message::{digested, message};
 use crate::webhooks::secret::Secret;
-use crate::webhooks::{address, events};
+use crate::webhooks::{address, event_types, events};
 
 /// Most characters of a description.
 const MAX_DESCRIPTION: usize = 500;
@@ -72,7 +72,7 @@ async fn create(
         Begun::Fresh(mut tx) => {
             let owned = call.owned(&mut tx, of).await?;
             let url = address::parse(given.url, webhooks.allow_insecure)?;
-            let event_types = events::parse_types(given.event_types)?;
+            let event_types = event_types::parse_types(given.event_types, owned.group)?;
             let description = parse::text("description", given.description, MAX_DESCRIPTION)?;
             let count = store::count_webhooks(&mut tx, owned.group).await?;
             let most = webhooks.max_per_owner;
@@ -191,7 +191,7 @@ pub(super) async fn update(
         };
         let event_types = match request.event_types.as_slice() {
             [] => row.event_types.clone(),
-            given => events::parse_types(given)?,
+            given => event_types::parse_types(given, row.group)?,
         };
         let description = match &request.description {
             Some(text) => parse::text("description", text, MAX_DESCRIPTION)?,

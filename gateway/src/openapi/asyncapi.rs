@@ -3,7 +3,8 @@ use gpuaas_proto::pool;
 
 use super::schema::Schemas;
 use crate::json::{Json, object};
-use crate::webhooks::events::{EVENT_TYPES, PING};
+use crate::webhooks::event_types::EVENT_TYPES;
+use crate::webhooks::events::PING;
 
 const PINGED: &str = "gpuaas.events.v1.PingEvent";
 

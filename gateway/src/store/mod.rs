@@ -115,7 +115,7 @@ pub use webhook_deliveries::{
 };
 pub use webhook_events::{
     Audience, NewDelivery, Outgoing, Source, Takers, insert_deliveries, queue_deliveries,
-    rewind_webhooks, takers, webhook_position,
+    rewind_usage, rewind_webhooks, takers, webhook_position,
 };
 pub use webhooks::{
     NewWebhook, WEBHOOKS, WebhookRow, count_webhooks, delete_webhook, disable_webhook,

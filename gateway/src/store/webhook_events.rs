@@ -241,3 +241,17 @@ pub async fn rewind_webhooks(pool: &PgPool, from: i64, head: i64) -> sqlx::Resul
     }
     tx.commit().await
 }
+
+/// Moves back to the end of a log of usage that is shorter than what was read of it: billing was restored, and puts on record once
+/// more, as other intervals, what it reads of the ledger after that end.
+///
+/// # Errors
+/// Database errors.
+pub async fn rewind_usage(pool: &PgPool, from: i64, head: i64) -> sqlx::Result<()> {
+    sqlx::query("UPDATE webhook_usage_head SET position = $2 WHERE position = $1")
+        .bind(from)
+        .bind(head)
+        .execute(pool)
+        .await?;
+    Ok(())
+}

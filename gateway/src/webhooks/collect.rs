@@ -69,6 +69,19 @@ pub(super) async fn catch_up_with_usage(work: &Work) -> Result<()> {
             .await
             .map_err(Error::from)?
             .into_inner();
+        // billing of an earlier release does not say where its log ends
+        if let Some(head) = read.head_position
+            && head < after
+        {
+            tracing::warn!(
+                after,
+                head,
+                "billing's log of usage is shorter than what was read of it: go on at its end"
+            );
+            let rewound = store::rewind_usage(&work.pool, after, head);
+            db::within(db::PASS, rewound).await?;
+            continue;
+        }
         let Some(last) = read.events.last() else {
             return Ok(());
         };

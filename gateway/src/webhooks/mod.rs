@@ -11,6 +11,7 @@
 pub mod address;
 pub mod collect;
 pub mod deliver;
+pub mod event_types;
 pub mod events;
 pub mod message;
 pub mod secret;

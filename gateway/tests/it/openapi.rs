@@ -268,7 +268,7 @@ fn the_committed_document_of_events_is_current_and_names_every_type() {
     let messages = document["components"]["messages"]
         .as_object()
         .expect("messages");
-    let types = gpuaas_gateway::webhooks::events::EVENT_TYPES;
+    let types = gpuaas_gateway::webhooks::event_types::EVENT_TYPES;
     assert_eq!(messages.len(), types.len() + 1, "and the ping");
     // every reference leads somewhere
     let mut open = vec![&document];

@@ -83,18 +83,21 @@ impl TypedValueParser for EventType {
     }
 }
 
-/// The refusal of a webhook with these types, with the known one that is most like the one that there is not.
+/// The refusal of a webhook with these types, with the known one that is most like the refused one. What the platform refuses as
+/// well, as of a webhook of a project, is no help: its rule names the types that it takes.
 pub fn nearest(failure: Failure, given: &[String]) -> Failure {
     let Failure::Api(mut error) = failure else {
         return failure;
     };
-    let index = error.fields.iter().find_map(|(field, _)| {
+    let refused = error.fields.iter().find_map(|(field, rule)| {
         let index = field.strip_prefix(FIELD)?.strip_suffix(']')?;
-        index.parse::<usize>().ok()
+        let typed = given.get(index.parse::<usize>().ok()?)?;
+        Some((typed, rule))
     });
-    if let Some(unknown) = index.and_then(|index| given.get(index)) {
-        let near = suggest::nearest(unknown, KNOWN.into_iter().filter(|known| known != unknown));
-        error.nearest = near.map(str::to_owned);
+    if let Some((typed, rule)) = refused {
+        let taken: Vec<&str> = rule.split([' ', ',']).collect();
+        let known = KNOWN.into_iter().filter(|known| taken.contains(known));
+        error.nearest = suggest::nearest(typed, known).map(str::to_owned);
     }
     Failure::Api(error)
 }

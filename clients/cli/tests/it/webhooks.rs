@@ -134,6 +134,26 @@ fn the_platform_decides_which_events_there_are() {
             assert_eq!(suggests, near, "{ran:?}");
         }
     }
+
+    // what a webhook of a project never gets is neither taken nor suggested
+    let rule =
+        "is only for webhooks of organisations; must be one of allocation.active, project.updated";
+    let message = format!("event_types[0]: {rule}");
+    let refused = error(400, "FIELD_INVALID", &message, &[("event_types[0]", rule)]);
+    world.on("POST", &collection, [(400, refused.clone())]);
+    world.on("PATCH", &one, [(400, refused)]);
+    for command in [&create[..], &update] {
+        for (typed, near) in [
+            ("project.created", None),
+            ("organisation_member.aded", None),
+            ("project.update", Some("Did you mean project.updated?")),
+        ] {
+            let ran = world.run(&[command, &["--event", typed]].concat());
+            assert!(ran.code == 2 && ran.err.contains(rule), "{ran:?}");
+            assert_eq!(ran.err.contains("Did you mean"), near.is_some(), "{ran:?}");
+            assert!(near.is_none_or(|near| ran.err.contains(near)), "{ran:?}");
+        }
+    }
     let help = world.run(&["webhook", "create", "--help"]).ok();
     assert!(help.out.contains("allocation.device_drift"), "{help:?}");
 }

@@ -33,7 +33,7 @@ export interface AsyncApi {
   components: { messages: Record<string, { name: string; summary: string }> };
 }
 
-/** What a webhook of a project may name and never gets. */
+/** What a webhook of a project never gets and may not name: as in gateway/src/webhooks/event_types.rs. */
 const OF_ORGANISATIONS_ALONE = /^organisation_member\.|^project\.(created|closed)$/;
 
 /** All types that come but the ping, which comes only when it is asked for. */

@@ -247,6 +247,48 @@ async fn members_invitations_accounts_and_keys_are_told_to_their_project_without
     assert!(told.is_empty(), "another project's: {told:?}");
 }
 
+/// What the owners disabled and an administrator disables as well is another thing to the project: its owners cannot enable it.
+#[tokio::test]
+async fn a_service_account_that_an_administrator_disables_twice_is_told_of_once() {
+    let (world, _, project) = start().await;
+    let base = format!("projects/{project}");
+    let all = hook(&world, &base, json!({ "url": AWAY })).await;
+    let accounts = format!("/api/v1/{base}/service-accounts");
+    let account = json!({ "slug": "ci", "role": "member" });
+    let account = world.made("olga", &accounts, account).await;
+    let id = account["id"].as_str().expect("id");
+    let own = format!("{accounts}/{id}");
+    let of_platform = format!("/api/v1/admin/principals/{id}");
+    for (who, path, verb) in [
+        ("admin", &of_platform, "disable"),
+        ("admin", &of_platform, "disable"),
+        ("admin", &of_platform, "enable"),
+        ("admin", &of_platform, "enable"),
+        ("olga", &own, "disable"),
+        ("admin", &of_platform, "disable"),
+        ("admin", &of_platform, "disable"),
+    ] {
+        world.made(who, &format!("{path}:{verb}"), json!({})).await;
+    }
+    let told = queued(&world.pool().await, &all).await;
+    let by_platform = |(event_type, data): &(String, Value)| {
+        let flag = data["disabled_by_platform"].as_bool();
+        (event_type.clone(), flag.expect("a flag"))
+    };
+    let told: Vec<(String, bool)> = told.iter().map(by_platform).collect();
+    let expected = [
+        ("service_account.created", false),
+        ("service_account.disabled", true),
+        ("service_account.enabled", false),
+        ("service_account.disabled", false),
+        ("service_account.disabled", true),
+    ];
+    assert_eq!(
+        told,
+        expected.map(|(event_type, by)| (event_type.to_owned(), by))
+    );
+}
+
 #[tokio::test]
 async fn what_an_organisation_keeps_to_itself_is_not_told_to_its_projects() {
     let (world, organisation, project) = start().await;

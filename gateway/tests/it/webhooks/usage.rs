@@ -18,7 +18,14 @@ use crate::world::World;
 
 /// A log of usage that the test writes; its positions have gaps.
 #[derive(Clone, Debug, Default)]
-pub struct UsageLog(Arc<Mutex<Vec<UsageEvent>>>);
+pub struct UsageLog(Arc<Mutex<Log>>);
+
+#[derive(Debug, Default)]
+struct Log {
+    events: Vec<UsageEvent>,
+    /// How far the ledger is applied; billing of an earlier release does not say it.
+    head: Option<i64>,
+}
 
 #[tonic::async_trait]
 impl UsageEventService for UsageLog {
@@ -27,24 +34,33 @@ impl UsageEventService for UsageLog {
         request: Request<ReadUsageEventsRequest>,
     ) -> Result<Response<ReadUsageEventsResponse>, Status> {
         let request = request.into_inner();
-        let all = self.0.lock().expect("lock");
-        let events = all
-            .iter()
-            .filter(|one| one.position > request.after_position);
+        let log = self.0.lock().expect("lock");
+        let all = log.events.iter();
+        let events = all.filter(|one| one.position > request.after_position);
         Ok(Response::new(ReadUsageEventsResponse {
             events: events.take(request.limit as usize).cloned().collect(),
+            head_position: log.head,
         }))
     }
 }
 
 impl UsageLog {
     fn append(&self, event: UsageEvent) {
-        self.0.lock().expect("lock").push(event);
+        let mut log = self.0.lock().expect("lock");
+        log.head = log.head.map(|head| head.max(event.position));
+        log.events.push(event);
     }
 
     /// Keeps the first ones, as billing does that was restored.
     fn keep(&self, count: usize) {
-        self.0.lock().expect("lock").truncate(count);
+        self.0.lock().expect("lock").events.truncate(count);
+    }
+
+    /// The same, of a billing that says how far it has applied the ledger.
+    fn keep_at(&self, count: usize, head: i64) {
+        let mut log = self.0.lock().expect("lock");
+        log.events.truncate(count);
+        log.head = Some(head);
     }
 }
 
@@ -88,12 +104,12 @@ fn recorded(
 
 async fn until_read(world: &World, position: i64) {
     let pool = world.pool().await;
-    until("the gateway to read on", TIMEOUT, async || {
+    until("the gateway to have read so far", TIMEOUT, async || {
         let now: i64 = sqlx::query_scalar("SELECT position FROM webhook_usage_head")
             .fetch_one(&pool)
             .await
             .expect("row");
-        (now >= position).then_some(())
+        (now == position).then_some(())
     })
     .await;
 }
@@ -175,6 +191,32 @@ async fn usage_after_a_restored_ledger_is_delivered_and_that_before_it_is_not_re
     world.usage_log.append(closed);
     let got = receiver.next().await.json();
     assert_eq!(got["data"]["id"], anew.to_string(), "{got}");
+    deliveries(&world, &made, all_in("delivered", 3)).await;
+    assert!(receiver.arrived.try_recv().is_err(), "each once");
+}
+
+/// Billing alone is restored: it applies the ledger again from where it was, and what it records has positions that were read.
+#[tokio::test]
+async fn usage_after_a_restored_billing_is_delivered_and_that_before_it_is_not_repeated() {
+    let world = world().await;
+    let mut receiver = Receiver::start().await;
+    let body = json!({ "url": receiver.url, "event_types": ["usage.closed"] });
+    let made = create(&world, body).await;
+    for position in [1, 4] {
+        let closed = usage(&world, position, "usage.closed", (Uuid::now_v7(), 10));
+        world.usage_log.append(closed);
+    }
+    for _ in 0..2 {
+        receiver.next().await;
+    }
+    world.usage_log.keep_at(1, 2);
+    until_read(&world, 2).await;
+    let anew = Uuid::now_v7();
+    let closed = usage(&world, 4, "usage.closed", (anew, 10));
+    world.usage_log.append(closed);
+    let got = receiver.next().await.json();
+    assert_eq!(got["data"]["id"], anew.to_string(), "{got}");
+    until_read(&world, 4).await;
     deliveries(&world, &made, all_in("delivered", 3)).await;
     assert!(receiver.arrived.try_recv().is_err(), "each once");
 }

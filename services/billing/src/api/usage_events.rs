@@ -7,7 +7,7 @@ use tonic::{Request, Response, Status};
 
 use super::Api;
 use super::usage::interval;
-use crate::store::usage_events;
+use crate::store::{position, usage_events};
 
 const DEFAULT_LIMIT: i64 = 500;
 const MAX_LIMIT: i64 = 1000;
@@ -31,8 +31,11 @@ impl UsageEventService for Api {
         let events = usage_events::read(&mut conn, request.after_position, limit)
             .await
             .map_err(Error::from)?;
+        // after the events, so that it is never behind them
+        let head = position::read(&mut *conn).await.map_err(Error::from)?;
         Ok(Response::new(pb::ReadUsageEventsResponse {
             events: events.iter().map(event).collect::<Result<_, Error>>()?,
+            head_position: Some(head),
         }))
     }
 }

@@ -19,7 +19,7 @@ pub struct UsageEvent {
     pub interval: Interval,
 }
 
-/// Events after a position, in order, at most `limit`. What ends with its interval is told with that.
+/// Events after a position, in order, at most `limit`. What ends with its interval is told with that; a credit of no time is none.
 ///
 /// # Errors
 /// Database errors.
@@ -41,7 +41,7 @@ pub async fn read(
                  UNION ALL
                  (SELECT c.closed_position, 'usage.credited', c.completed_at, c.interval_id, NULL::timestamptz, c.ended_at
                     FROM usage_credits c JOIN usage_intervals i ON i.id = c.interval_id
-                   WHERE c.closed_position > $1 AND c.completed_at IS NOT NULL
+                   WHERE c.closed_position > $1 AND c.completed_at IS NOT NULL AND c.ended_at > c.started_at
                      AND i.closed_position IS DISTINCT FROM c.closed_position
                    ORDER BY c.closed_position LIMIT $2)) e
            JOIN usage_intervals u ON u.id = e.interval_id

@@ -19,7 +19,7 @@ async fn list(world: &World, project: Uuid) -> ListUsageResponse {
 }
 
 /// An event that states a time of its own.
-fn stating(mut event: Event, field: &str, at: Timestamp) -> Event {
+pub fn stating(mut event: Event, field: &str, at: Timestamp) -> Event {
     let value = Value {
         kind: Some(Kind::StringValue(at.to_string())),
     };

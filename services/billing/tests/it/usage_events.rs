@@ -4,23 +4,33 @@ use gpuaas_common::Error;
 use gpuaas_proto::gpuaas::billing::v1::ListUsageRequest;
 use gpuaas_proto::gpuaas::billing::v1::usage_service_server::UsageService as _;
 use gpuaas_proto::gpuaas::internal::billing::v1::usage_event_service_server::UsageEventService as _;
-use gpuaas_proto::gpuaas::internal::billing::v1::{ReadUsageEventsRequest, UsageEvent};
+use gpuaas_proto::gpuaas::internal::billing::v1::{
+    ReadUsageEventsRequest, ReadUsageEventsResponse, UsageEvent,
+};
 use tonic::Request;
 use uuid::Uuid;
 
-use crate::common::{World, as_caller};
-use crate::host_lost::lifecycle;
+use crate::common::{World, as_caller, at, event};
+use crate::host_lost::{lifecycle, stating};
 
 const SECOND: i64 = 1_000_000;
 
-async fn read(world: &World, after_position: i64, limit: i32) -> Result<Vec<UsageEvent>, Error> {
+async fn answered(
+    world: &World,
+    after_position: i64,
+    limit: i32,
+) -> Result<ReadUsageEventsResponse, Error> {
     let request = ReadUsageEventsRequest {
         after_position,
         limit,
     };
     let api = world.api().await;
     let answer = api.read_usage_events(Request::new(request)).await;
-    Ok(answer.map_err(Error::from)?.into_inner().events)
+    Ok(answer.map_err(Error::from)?.into_inner())
+}
+
+async fn read(world: &World, after_position: i64, limit: i32) -> Result<Vec<UsageEvent>, Error> {
+    Ok(answered(world, after_position, limit).await?.events)
 }
 
 /// Position, type, length, what of it is not charged, and whether it has an end.
@@ -84,6 +94,62 @@ async fn what_is_put_on_record_is_told_in_order_and_the_same_whenever_it_is_aske
     for (after, limit, field) in [(-1, 0, "after_position"), (0, -1, "limit")] {
         let error = read(&world, after, limit).await.expect_err("refused");
         assert_eq!(error.fields()[0].0, field);
+    }
+}
+
+/// A host that is found at the moment at which it was lost was never away.
+#[tokio::test]
+async fn a_credit_of_no_time_is_not_told() {
+    let mut world = World::new().await;
+    world.consumer.policy = HostLost::Credit;
+    let (allocation, project) = (Uuid::now_v7(), Uuid::now_v7());
+    let one = |n, kind: &str, second: i64| event(n, kind, allocation, project, at(second * SECOND));
+    let lost = |n, since: i64| {
+        let told = one(n, "allocation.host_lost", since + 5);
+        stating(told, "host_lost_since", at(since * SECOND))
+    };
+    world.ledger.set(vec![
+        world.active(1, allocation, project, at(10 * SECOND)),
+        lost(2, 20),
+        one(3, "allocation.host_found", 20),
+        lost(4, 80),
+        one(5, "allocation.host_found", 95),
+        one(6, "allocation.releasing", 100),
+    ]);
+    world.consumer.catch_up().await.expect("applied");
+    let credits: i64 = sqlx::query_scalar("SELECT count(*) FROM usage_credits")
+        .fetch_one(&world.pool)
+        .await
+        .expect("counted");
+    assert_eq!(credits, 2);
+    let all = read(&world, 0, 0).await.expect("read");
+    assert_eq!(
+        told(&all),
+        [
+            (5, "usage.credited", 85 * SECOND, 15 * SECOND, false),
+            (6, "usage.closed", 90 * SECOND, 15 * SECOND, true)
+        ]
+    );
+}
+
+/// Who has read further than that reads a billing that was restored.
+#[tokio::test]
+async fn a_reader_learns_how_far_the_ledger_is_applied_whatever_it_has_read() {
+    let world = World::new().await;
+    let head = async |after_position: i64| {
+        let answer = answered(&world, after_position, 1).await.expect("read");
+        answer.head_position
+    };
+    assert_eq!(head(0).await, Some(0), "nothing is applied yet");
+    let events = world.lifecycle(1, Uuid::now_v7(), Uuid::now_v7());
+    for upto in [2, events.len()] {
+        world.ledger.set(events[..upto].to_vec());
+        world.consumer.catch_up().await.expect("applied");
+        let applied = world.position().await;
+        assert_eq!(applied, events[upto - 1].position);
+        for after in [0, applied, applied + 9] {
+            assert_eq!(head(after).await, Some(applied), "after {after}");
+        }
     }
 }
 
