@@ -415,10 +415,8 @@ impl Host {
     pub fn network_group(&self, vm: &str) -> Option<Uuid> {
         let file = self.path(&format!("dhcp/gpuaas-{vm}.conf"));
         let line = std::fs::read_to_string(file).expect("a reservation");
-        let tags = line.trim().split(',');
-        let group = tags
-            .filter_map(|tag| tag.strip_prefix("set:group-"))
-            .next()?;
+        let mut tags = line.trim().split(',');
+        let group = tags.find_map(|tag| tag.strip_prefix("set:group-"))?;
         Some(group.parse().expect("a group"))
     }
 
