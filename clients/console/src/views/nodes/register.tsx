@@ -2,6 +2,7 @@
 import { useMutation } from "@tanstack/react-query";
 import { Dialog } from "radix-ui";
 import { type FormEvent, useEffect, useState } from "react";
+import { useOnce } from "../../api/attempt";
 import { type NewNode, createEnrolmentToken, createNode } from "../../api/catalog";
 import { useRegions } from "../../api/queries";
 import { useMay } from "../../session/rights";
@@ -16,9 +17,10 @@ const HOSTNAME = /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/;
 /** A node is made once, also when its token is asked for again. */
 function useRegister() {
   const [made, setMade] = useState({ hostname: "", id: "" });
+  const create = useOnce("node", createNode);
   return useMutation({
     mutationFn: async (body: NewNode) => {
-      const id = made.hostname === body.hostname ? made.id : ((await createNode(body)).id ?? "");
+      const id = made.hostname === body.hostname ? made.id : ((await create(body)).id ?? "");
       setMade({ hostname: body.hostname, id });
       return createEnrolmentToken(id);
     },
