@@ -82,7 +82,7 @@ function Form({ done, hold }: { done: () => void; /** Whether a token is there, 
       {register.error && <ProblemNote error={register.error} />}
       <footer>
         <Dialog.Close asChild>
-          <Button>Cancel</Button>
+          <Button disabled={register.isPending}>Cancel</Button>
         </Dialog.Close>
         <Button type="submit" kind="primary" busy={register.isPending} disabled={!ready}>
           Register
@@ -97,7 +97,7 @@ export function RegisterNode() {
   const [held, setHeld] = useState(false);
   if (!useMay("operate")) return null;
   return (
-    <Dialog.Root open={open} onOpenChange={setOpen}>
+    <Dialog.Root open={open} onOpenChange={(next) => setOpen(next || held)}>
       <Dialog.Trigger asChild>
         <Button kind="primary">
           <Plus size={16} aria-hidden="true" /> Register a node
@@ -105,8 +105,8 @@ export function RegisterNode() {
       </Dialog.Trigger>
       <Dialog.Portal>
         <Dialog.Overlay className="overlay" />
-        {/* neither a click beside it nor Escape must lose the token */}
-        <Dialog.Content className="dialog" {...MODAL} onInteractOutside={(event) => event.preventDefault()} onEscapeKeyDown={(event) => held && event.preventDefault()}>
+        {/* neither a click beside it, nor Escape, nor Cancel must lose the token */}
+        <Dialog.Content className="dialog" {...MODAL} onInteractOutside={(event) => event.preventDefault()}>
           <Form done={() => setOpen(false)} hold={setHeld} />
         </Dialog.Content>
       </Dialog.Portal>
