@@ -56,6 +56,8 @@ export function Confirm({
     reset?.(reloaded);
   };
   const change = (next: boolean) => {
+    // what becomes of a call that runs is seen here, and leaving would not take it back
+    if (busy) return;
     if (next) begin(false);
     else setError(undefined);
     setOpen(next);
@@ -74,7 +76,7 @@ export function Confirm({
             {error !== undefined && <ProblemNote error={error} reloaded={() => begin(true)} />}
             <footer>
               <AlertDialog.Cancel asChild>
-                <Button>Cancel</Button>
+                <Button disabled={busy}>Cancel</Button>
               </AlertDialog.Cancel>
               <Button type="submit" kind={danger ? "danger" : "primary"} busy={busy} disabled={!ready}>
                 {action}
