@@ -11,7 +11,7 @@ import { Loaded } from "../../ui/loaded";
 import { Page } from "../../ui/shell";
 import { TabList } from "../../ui/tab-list";
 import { useAsked } from "../../ui/use-asked";
-import { useQueryState } from "../../ui/use-query-state";
+import { useQueryState, useTab } from "../../ui/use-query-state";
 import { TextField } from "../catalog/parts";
 import { Invitations } from "../project/invitations";
 import { Members } from "../project/members";
@@ -20,7 +20,7 @@ import { Webhooks } from "../project/webhooks";
 import { Groups } from "./groups";
 import { GuardrailsCard } from "./guardrails";
 import { Projects } from "./projects";
-import { chosenOf, tabOf, tabsOf } from "./rules";
+import { chosenOf, tabsOf } from "./rules";
 import { ScimCard, ScimKeys } from "./scim";
 
 export function Rename({ organisation }: { organisation: Organisation }) {
@@ -59,12 +59,11 @@ function Settings({ organisation, owner }: { organisation: Organisation; owner: 
 }
 
 function Views({ organisation }: { organisation: Organisation }) {
-  const [wanted, setTab] = useQueryState("tab", "members");
   const tenant: Tenant = { kind: "organisation", id: organisation.id ?? "" };
   const manages = useMay("manage");
   const owner = organisation.role === "owner" || manages;
   const tabs = tabsOf(organisation, owner);
-  const tab = tabOf(wanted, tabs);
+  const [tab, setTab] = useTab(tabs);
   return (
     <Tabs.Root value={tab} onValueChange={setTab} className="tabs">
       <TabList label="Organisation views" chosen={tab}>
