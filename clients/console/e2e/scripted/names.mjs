@@ -140,6 +140,7 @@ export async function names({ assert, page, server, test, look, go, signIn }) {
       const messages = [...nodes.map((node) => ({ node: { kind: "added", node } })), ...many.map(({ id }, index) => ({ slot: { kind: "added", slot: { ...slots[0], id: `s-${index}`, slot_index: index, allocation_id: id, status: "provisioning" } } })), { synced: {} }];
       return route.fulfill({ contentType: "application/x-ndjson", body: messages.map((one, token) => `${JSON.stringify({ ...one, resume_token: String(token) })}\n`).join("") });
     });
+    await page.route("**/api/v1/admin/allocations?*", (route) => route.fulfill({ json: { allocations: many.map((one) => ({ allocation: one, node_id: nodes[0].id })), next_page_token: "" } }));
     await page.route("**/api/v1/admin/allocations/*", (route) => {
       const found = many.find(({ id }) => route.request().url().includes(id));
       return found ? route.fulfill({ json: { allocation: found, node_id: nodes[0].id, claims: [], tasks: [], timeline: [] } }) : route.fallback();
@@ -154,5 +155,6 @@ export async function names({ assert, page, server, test, look, go, signIn }) {
     await page.getByRole("heading", { level: 1, name: /First boot/ }).waitFor();
     await page.unroute("**/api/v1/admin/nodes:watch*");
     await page.unroute("**/api/v1/admin/allocations/*");
+    await page.unroute("**/api/v1/admin/allocations?*");
   });
 }

@@ -271,7 +271,7 @@ const terminals = [
 const network = { project_id: VISION, vms_reach_each_other: false, etag: "n1" };
 
 // what an operator's list of allocations is searched by (services/placement/src/allocations.rs)
-const ALLOCATION_FIELDS = ["id", "name", "display_name", "sku", "image", "creator", "project_id", "node_id"];
+const ALLOCATION_FIELDS = ["id", "name", "display_name", "state", "power", "sku", "image", "creator", "project_id", "node_id"];
 
 /** The answers that all chapters share. */
 export const answers = {
@@ -309,7 +309,7 @@ export const answers = {
   "GET /api/v1/admin/allocations": (_, { searchParams }) => {
     const [project, node, state] = ["project_id", "node_id", "state"].map((name) => searchParams.get(name) ?? "");
     const own = placed().filter(({ allocation: { config, status }, node_id }) => (!project || config.project_id === project) && (!node || node_id === node) && (!state || status.state === state));
-    return { allocations: filtered(searchParams, ALLOCATION_FIELDS, own, ({ allocation, node_id }) => ({ ...allocation, ...allocation.config, node_id })), next_page_token: "" };
+    return { allocations: filtered(searchParams, ALLOCATION_FIELDS, own, ({ allocation, node_id }) => ({ ...allocation, ...allocation.config, state: allocation.status.state, power: allocation.status.power, node_id })), next_page_token: "" };
   },
   "POST /api/v1/admin/nodes/*:cordon": (_, { pathname }) => ({ node_id: pathname.split("/")[5].split(":")[0], admin_state: "cordoned", etag: "q" }),
   "POST /api/v1/admin/allocations/*:stop": allocations[0],

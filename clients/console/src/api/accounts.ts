@@ -1,6 +1,7 @@
 /** Queries and mutations of service accounts and their API keys. */
 import type { components } from "@gpuaas/sdk";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { type KeyHeader, useOnce } from "./attempt";
 import { client, unwrap } from "./client";
 import { SHOWN, textFilter, usePages } from "./pages";
 import type { MemberRole } from "./tenancy";
@@ -43,7 +44,9 @@ function useChange<T, R>(change: (value: T) => Promise<R>) {
 }
 
 export function useCreateAccount(project_id: string) {
-  return useChange((body: { slug: string; role: MemberRole; description: string }) => unwrap(client.POST("/api/v1/projects/{project_id}/service-accounts", { params: { path: { project_id } }, body })));
+  return useChange(
+    useOnce(project_id, (body: { slug: string; role: MemberRole; description: string }, header: KeyHeader) => unwrap(client.POST("/api/v1/projects/{project_id}/service-accounts", { params: { path: { project_id }, header }, body }))),
+  );
 }
 
 /** Disables, enables or deletes an account. */
@@ -56,14 +59,38 @@ export function useAccountState({ project_id = "", id: service_account_id = "", 
   });
 }
 
+export interface NewKey {
+  display_name: string;
+  scopes: Scope[];
+  /** How long it lives, as it was chosen: asked for again, it is the same key, although it would expire later by now. */
+  days: string;
+  expire_time?: string | undefined;
+}
+
 export function useCreateKey({ project_id = "", id: service_account_id = "" }: ServiceAccount) {
-  return useChange((body: { display_name: string; scopes: Scope[]; expire_time?: string }) =>
-    unwrap(client.POST("/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys", { params: { path: { project_id, service_account_id } }, body })),
+  return useChange(
+    useOnce(
+      service_account_id,
+      ({ days: _, ...body }: NewKey, header: KeyHeader) => unwrap(client.POST("/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys", { params: { path: { project_id, service_account_id }, header }, body })),
+      ({ expire_time: _, ...chosen }) => chosen,
+    ),
   );
 }
 
+interface KeyVerb {
+  verb: "rotate" | "disable";
+  key: ApiKey;
+  /** Of the new key; otherwise it lives as long as the one before. */
+  expire_time?: string | undefined;
+}
+
 export function useKeyVerb({ project_id = "", id: service_account_id = "" }: ServiceAccount) {
-  return useChange(({ verb, key, expire_time }: { verb: "rotate" | "disable"; key: ApiKey; /** Of the new key; otherwise it lives as long as the one before. */ expire_time?: string | undefined }) =>
-    unwrap(client.POST(`/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys/{api_key_id}:${verb}`, { params: { path: { project_id, service_account_id, api_key_id: key.id ?? "" } }, body: expire_time ? { expire_time } : {} })),
+  return useChange(
+    useOnce(
+      service_account_id,
+      ({ verb, key, expire_time }: KeyVerb, header: KeyHeader) =>
+        unwrap(client.POST(`/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys/{api_key_id}:${verb}`, { params: { path: { project_id, service_account_id, api_key_id: key.id ?? "" }, header }, body: expire_time ? { expire_time } : {} })),
+      ({ verb, key }) => [verb, key.id],
+    ),
   );
 }

@@ -1,6 +1,7 @@
 /** Queries and mutations of what is offered: regions, SKUs, prices, images, quotas, and new nodes. */
 import { type components, idempotencyKey } from "@gpuaas/sdk";
 import { useMutation, useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
+import { type KeyHeader, useOnce } from "./attempt";
 import { client, unwrap } from "./client";
 import { Problem } from "./problem";
 import { SHOWN, everyFilter, textFilter, usePages } from "./pages";
@@ -46,7 +47,10 @@ function useChange<T>(lists: string[], change: (value: T) => Promise<unknown>) {
 }
 
 export function usePutRegion() {
-  return useChange(["regions"], ({ code, ...body }: Region) => unwrap(client.PUT("/api/v1/admin/regions/{region_code}", { params: { path: { region_code: code } }, body: { ...body, code } })));
+  return useChange(
+    ["regions"],
+    useOnce("region", ({ code, ...body }: Region, header: KeyHeader) => unwrap(client.PUT("/api/v1/admin/regions/{region_code}", { params: { path: { region_code: code }, header }, body: { ...body, code } }))),
+  );
 }
 
 export function useDeleteRegion() {
@@ -56,13 +60,17 @@ export function useDeleteRegion() {
 }
 
 export function usePutSku() {
-  return useChange(["skus"], ({ code, ...body }: Omit<Sku, "price_per_gpu_hour" | "price_version_id" | "lab">) =>
-    unwrap(client.PUT("/api/v1/admin/skus/{sku_code}", { params: { path: { sku_code: code } }, body: { ...body, code } })),
+  return useChange(
+    ["skus"],
+    useOnce("sku", ({ code, ...body }: Omit<Sku, "price_per_gpu_hour" | "price_version_id" | "lab">, header: KeyHeader) => unwrap(client.PUT("/api/v1/admin/skus/{sku_code}", { params: { path: { sku_code: code }, header }, body: { ...body, code } }))),
   );
 }
 
 export function useCreatePrice() {
-  return useChange(["prices", "skus"], (body: { sku: string; price_per_gpu_hour: Money }) => unwrap(client.POST("/api/v1/admin/prices", { body })));
+  return useChange(
+    ["prices", "skus"],
+    useOnce("price", (body: { sku: string; price_per_gpu_hour: Money }, header: KeyHeader) => unwrap(client.POST("/api/v1/admin/prices", { params: { header }, body }))),
+  );
 }
 
 export interface NewImage {
@@ -76,8 +84,7 @@ export interface NewImage {
 }
 
 /** Repeats a change, with one key, while the catalog reads the content of the image: that takes longer than a call. The catalog ends every reading. */
-export async function onceVerified<T>(change: (header: { "X-Idempotency-Key": string }) => Promise<T>): Promise<T> {
-  const header = { "X-Idempotency-Key": idempotencyKey() };
+export async function onceVerified<T>(change: (header: KeyHeader) => Promise<T>, header: KeyHeader = { "X-Idempotency-Key": idempotencyKey() }): Promise<T> {
   for (;;) {
     try {
       return await change(header);
@@ -88,7 +95,10 @@ export async function onceVerified<T>(change: (header: { "X-Idempotency-Key": st
 }
 
 export function useCreateImage() {
-  return useChange(["all-images", "images"], (body: NewImage) => onceVerified((header) => unwrap(client.POST("/api/v1/admin/images", { params: { header }, body }))));
+  return useChange(
+    ["all-images", "images"],
+    useOnce("image", (body: NewImage, key: KeyHeader) => onceVerified((header) => unwrap(client.POST("/api/v1/admin/images", { params: { header }, body })), key)),
+  );
 }
 
 export function useSetImageStatus() {
@@ -151,8 +161,8 @@ export interface NewNode {
   rack: string;
 }
 
-export function createNode(body: NewNode) {
-  return unwrap(client.POST("/api/v1/admin/nodes", { body }));
+export function createNode(body: NewNode, header: KeyHeader) {
+  return unwrap(client.POST("/api/v1/admin/nodes", { params: { header }, body }));
 }
 
 export function createEnrolmentToken(node_id: string) {

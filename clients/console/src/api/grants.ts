@@ -3,6 +3,7 @@ import type { components } from "@gpuaas/sdk";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useProjectMay } from "../session/roles";
 import { useSession } from "../session/session";
+import { type KeyHeader, useOnce } from "./attempt";
 import { client, unwrap } from "./client";
 import { SHOWN, WHOLE, everyPage, textFilter, usePages } from "./pages";
 
@@ -81,7 +82,7 @@ export function useEveryMember(project_id: string) {
 export function useGrant(project_id: string) {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: (body: { allocation_id: string; principal: string; permission: Permission }) => unwrap(client.POST("/api/v1/projects/{project_id}/allocation-grants", { params: { path: { project_id } }, body })),
+    mutationFn: useOnce(project_id, (body: { allocation_id: string; principal: string; permission: Permission }, header: KeyHeader) => unwrap(client.POST("/api/v1/projects/{project_id}/allocation-grants", { params: { path: { project_id }, header }, body }))),
     onSuccess: () => queries.invalidateQueries({ queryKey: [LIST] }),
   });
 }

@@ -1,6 +1,7 @@
 /** Queries and mutations of ingress mappings: ports of a VM that are reached from outside. */
 import type { components } from "@gpuaas/sdk";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { type KeyHeader, useOnce } from "./attempt";
 import { client, unwrap } from "./client";
 import { WHOLE, everyPage } from "./pages";
 
@@ -31,7 +32,7 @@ export function useIngressMappings(allocation_id: string, wanted: boolean) {
 export function useOpenPort(allocation_id: string) {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: (config: IngressMappingConfig) => unwrap(client.POST("/api/v1/allocations/{allocation_id}/ingress-mappings", { params: { path: { allocation_id } }, body: { config } })),
+    mutationFn: useOnce(allocation_id, (config: IngressMappingConfig, header: KeyHeader) => unwrap(client.POST("/api/v1/allocations/{allocation_id}/ingress-mappings", { params: { path: { allocation_id }, header }, body: { config } }))),
     onSuccess: () => queries.invalidateQueries({ queryKey: [LIST, allocation_id] }),
   });
 }

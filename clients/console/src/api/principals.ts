@@ -1,6 +1,7 @@
 /** Query and mutations of principals: who is registered, and what role they have on the platform. */
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import type { PlatformRole } from "../session/rights";
+import { type KeyHeader, useOnce } from "./attempt";
 import { client, unwrap } from "./client";
 import { SHOWN, textFilter, usePages } from "./pages";
 import type { components } from "@gpuaas/sdk";
@@ -33,7 +34,7 @@ function useChange<T>(change: (value: T) => Promise<Principal>) {
 }
 
 export function useCreatePrincipal() {
-  return useChange((body: { name: string; display_name: string; issuer: string; subject: string; email: string }) => unwrap(client.POST("/api/v1/admin/principals", { body })));
+  return useChange(useOnce("principal", (body: { name: string; display_name: string; issuer: string; subject: string; email: string }, header: KeyHeader) => unwrap(client.POST("/api/v1/admin/principals", { params: { header }, body }))));
 }
 
 export function usePrincipalState({ id: principal_id = "", etag }: Principal) {

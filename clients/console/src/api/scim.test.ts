@@ -9,7 +9,7 @@ afterEach(() => vi.restoreAllMocks());
 async function sent(service_accounts: ServiceAccount[]) {
   vi.spyOn(client, "GET").mockResolvedValue({ data: { service_accounts } } as never);
   const post = vi.spyOn(client, "POST").mockImplementation((async (path: string) => ({ data: path.endsWith("/api-keys") ? { key: "secret" } : { id: "new" } })) as never);
-  const made = await makeScimKey("p", { display_name: "okta" }).catch((problem: unknown) => problem);
+  const made = await makeScimKey("p", { display_name: "okta" }, { "X-Idempotency-Key": "key" }).catch((problem: unknown) => problem);
   const calls = post.mock.calls as unknown as [string, { params: { path: { service_account_id?: string } } }][];
   vi.restoreAllMocks();
   return { made, to: calls.map(([, { params }]) => params.path.service_account_id ?? "an account") };

@@ -1,7 +1,8 @@
 /** Queries and mutations of provisioning by SCIM: its settings, its keys, and the groups that the identity provider keeps here. */
 import type { components } from "@gpuaas/sdk";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import type { ApiKey } from "./accounts";
+import type { ApiKey, NewKey } from "./accounts";
+import { type KeyHeader, useOnce } from "./attempt";
 import { client, unwrap } from "./client";
 import { SHOWN, WHOLE, everyPage, usePages } from "./pages";
 import { Problem } from "./problem";
@@ -51,18 +52,22 @@ export function useScimKeys(organisation_id: string) {
 const SCIM_ACCOUNT = "identity-provider";
 
 /** A key for SCIM; makes the service account for it where there is none yet. One that is disabled still has the name. */
-export async function makeScimKey(project_id: string, body: { display_name: string; expire_time?: string | undefined }): Promise<ApiKey> {
+export async function makeScimKey(project_id: string, body: { display_name: string; expire_time?: string | undefined }, header: KeyHeader): Promise<ApiKey> {
   const known = (await accountsOf(project_id)).find(({ slug }) => slug === SCIM_ACCOUNT);
   if (known?.disable_time) throw new Problem({ status: 409, message: `The service account ${SCIM_ACCOUNT} is disabled. Enable ${SCIM_ACCOUNT} in Service accounts first.` });
   const { id: service_account_id = "" } = known ?? (await unwrap(client.POST("/api/v1/projects/{project_id}/service-accounts", { params: { path: { project_id } }, body: { slug: SCIM_ACCOUNT, role: "billing", description: "People and groups by SCIM" } })));
-  return unwrap(client.POST("/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys", { params: { path: { project_id, service_account_id } }, body: { ...body, scopes: ["scim"] } }));
+  return unwrap(client.POST("/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys", { params: { path: { project_id, service_account_id }, header }, body: { ...body, scopes: ["scim"] } }));
 }
 
 /** For owners of the organisation. */
 export function useMakeScimKey(project_id: string) {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: (body: Parameters<typeof makeScimKey>[1]) => makeScimKey(project_id, body),
+    mutationFn: useOnce(
+      project_id,
+      ({ days: _, ...body }: Omit<NewKey, "scopes">, header: KeyHeader) => makeScimKey(project_id, body, header),
+      ({ expire_time: _, ...chosen }) => chosen,
+    ),
     onSuccess: () => Promise.all(["scim-keys", "service-accounts", "api-keys"].map((key) => queries.invalidateQueries({ queryKey: [key] }))),
   });
 }
@@ -91,8 +96,10 @@ function useChange<T, R>(change: (value: T) => Promise<R>) {
 }
 
 export function useMapGroup(organisation_id: string) {
-  return useChange(({ group_id, ...body }: { group_id: string; target_project_id: string; role: MemberRole }) =>
-    unwrap(client.POST("/api/v1/organisations/{organisation_id}/scim/groups/{group_id}/mappings", { params: { path: { organisation_id, group_id } }, body })),
+  return useChange(
+    useOnce(organisation_id, ({ group_id, ...body }: { group_id: string; target_project_id: string; role: MemberRole }, header: KeyHeader) =>
+      unwrap(client.POST("/api/v1/organisations/{organisation_id}/scim/groups/{group_id}/mappings", { params: { path: { organisation_id, group_id }, header }, body })),
+    ),
   );
 }
 

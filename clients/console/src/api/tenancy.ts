@@ -3,6 +3,7 @@ import type { components } from "@gpuaas/sdk";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useProjectMay } from "../session/roles";
 import { useSession } from "../session/session";
+import { type KeyHeader, useOnce } from "./attempt";
 import { client, unwrap } from "./client";
 import { SHOWN, WHOLE, everyFilter, everyPage, textFilter, usePages } from "./pages";
 
@@ -57,8 +58,11 @@ export function useProjectKeys() {
 }
 
 export function useAddKey() {
-  return useChange(["ssh-keys", "project-ssh-keys"], ({ project_id, ...body }: { /** Empty: the caller's own. */ project_id: string; name: string; public_key: string }) =>
-    project_id ? unwrap(client.POST("/api/v1/projects/{project_id}/ssh-keys", { params: { path: { project_id } }, body })) : unwrap(client.POST("/api/v1/ssh-keys", { body })),
+  return useChange(
+    ["ssh-keys", "project-ssh-keys"],
+    useOnce("ssh-key", ({ project_id, ...body }: { /** Empty: the caller's own. */ project_id: string; name: string; public_key: string }, header: KeyHeader) =>
+      project_id ? unwrap(client.POST("/api/v1/projects/{project_id}/ssh-keys", { params: { path: { project_id }, header }, body })) : unwrap(client.POST("/api/v1/ssh-keys", { params: { header }, body })),
+    ),
   );
 }
 
@@ -94,10 +98,13 @@ export function useMembers({ kind, id }: Tenant, search = "") {
 }
 
 export function useAddMember({ kind, id }: Tenant) {
-  return useChange(["members"], (body: { principal: string; role: MemberRole }) =>
-    kind === "project"
-      ? unwrap(client.POST("/api/v1/projects/{project_id}/members", { params: { path: { project_id: id } }, body }))
-      : unwrap(client.POST("/api/v1/organisations/{organisation_id}/members", { params: { path: { organisation_id: id } }, body })),
+  return useChange(
+    ["members"],
+    useOnce(id, (body: { principal: string; role: MemberRole }, header: KeyHeader) =>
+      kind === "project"
+        ? unwrap(client.POST("/api/v1/projects/{project_id}/members", { params: { path: { project_id: id }, header }, body }))
+        : unwrap(client.POST("/api/v1/organisations/{organisation_id}/members", { params: { path: { organisation_id: id }, header }, body })),
+    ),
   );
 }
 
@@ -137,10 +144,13 @@ export function useInvitations({ kind, id }: Tenant, search = "", state: Invitat
 }
 
 export function useInvite({ kind, id }: Tenant) {
-  return useChange(["invitations"], (body: { email: string; role: MemberRole }) =>
-    kind === "project"
-      ? unwrap(client.POST("/api/v1/projects/{project_id}/invitations", { params: { path: { project_id: id } }, body }))
-      : unwrap(client.POST("/api/v1/organisations/{organisation_id}/invitations", { params: { path: { organisation_id: id } }, body })),
+  return useChange(
+    ["invitations"],
+    useOnce(id, (body: { email: string; role: MemberRole }, header: KeyHeader) =>
+      kind === "project"
+        ? unwrap(client.POST("/api/v1/projects/{project_id}/invitations", { params: { path: { project_id: id }, header }, body }))
+        : unwrap(client.POST("/api/v1/organisations/{organisation_id}/invitations", { params: { path: { organisation_id: id }, header }, body })),
+    ),
   );
 }
 
@@ -229,11 +239,17 @@ export function useOrganisationProjects(organisation_id: string, search: string)
 }
 
 export function useCreateOrganisation() {
-  return useChange(["organisations"], (body: { slug: string; display_name: string; owner: string }) => unwrap(client.POST("/api/v1/admin/organisations", { body })));
+  return useChange(
+    ["organisations"],
+    useOnce("organisation", (body: { slug: string; display_name: string; owner: string }, header: KeyHeader) => unwrap(client.POST("/api/v1/admin/organisations", { params: { header }, body }))),
+  );
 }
 
 export function useCreateProject() {
-  return useChange(["projects", "all-projects"], (body: { organisation_id: string; slug: string; display_name: string }) => unwrap(client.POST("/api/v1/projects", { body })));
+  return useChange(
+    ["projects", "all-projects"],
+    useOnce("project", (body: { organisation_id: string; slug: string; display_name: string }, header: KeyHeader) => unwrap(client.POST("/api/v1/projects", { params: { header }, body }))),
+  );
 }
 
 export function useOrganisationState() {

@@ -1,9 +1,9 @@
 /** Allocations of all projects, as operators see and change them. */
 import type { components } from "@gpuaas/sdk";
-import { type QueryClient, useInfiniteQuery, useMutation, useQueries, useQueryClient } from "@tanstack/react-query";
+import { type QueryClient, useInfiniteQuery, useMutation, useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
 import { nameOf } from "../lib/allocation-name";
 import { client, unwrap } from "./client";
-import { usePages } from "./pages";
+import { WHOLE, everyPage, usePages } from "./pages";
 import type { AllocationState } from "./types";
 
 export type TenantAllocation = components["schemas"]["allocation.TenantAllocation"];
@@ -29,6 +29,15 @@ export function useTenantAllocations({ state, filter, ...rest }: TenantFilter) {
     queryFn: ({ pageParam }) => unwrap(client.GET("/api/v1/admin/allocations", { params: { query: { ...query, page_token: pageParam } } })),
     initialPageParam: "",
     getNextPageParam: (last) => last.next_page_token || undefined,
+    refetchInterval: CALM_MS,
+  });
+}
+
+/** All of every project that a filter of the API selects, the newest first. */
+export function useEveryAllocation(filter: string) {
+  return useQuery({
+    queryKey: ["tenant-allocations", "every", filter],
+    queryFn: () => everyPage((page_token) => unwrap(client.GET("/api/v1/admin/allocations", { params: { query: { filter, page_size: WHOLE, page_token } } })).then(({ allocations: items = [], next_page_token: next }) => ({ items, next }))),
     refetchInterval: CALM_MS,
   });
 }

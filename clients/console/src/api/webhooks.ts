@@ -1,6 +1,7 @@
 /** Queries and mutations of webhooks and their deliveries. */
 import type { components } from "@gpuaas/sdk";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { type KeyHeader, useOnce } from "./attempt";
 import { client, request, unwrap } from "./client";
 import { type Searched, SHOWN, textFilter, usePages, wordsFilter } from "./pages";
 import type { Tenant } from "./tenancy";
@@ -80,10 +81,12 @@ function useChange<T, R>(change: (value: T) => Promise<R>) {
 }
 
 export function useCreateWebhook({ kind, id }: Tenant) {
-  return useChange((body: { url: string; event_types: string[]; description: string }) =>
-    kind === "project"
-      ? unwrap(client.POST("/api/v1/projects/{project_id}/webhooks", { params: { path: { project_id: id } }, body }))
-      : unwrap(client.POST("/api/v1/organisations/{organisation_id}/webhooks", { params: { path: { organisation_id: id } }, body })),
+  return useChange(
+    useOnce(id, (body: { url: string; event_types: string[]; description: string }, header: KeyHeader) =>
+      kind === "project"
+        ? unwrap(client.POST("/api/v1/projects/{project_id}/webhooks", { params: { path: { project_id: id }, header }, body }))
+        : unwrap(client.POST("/api/v1/organisations/{organisation_id}/webhooks", { params: { path: { organisation_id: id }, header }, body })),
+    ),
   );
 }
 
@@ -101,9 +104,9 @@ export function useRotateSecret({ id: webhook_id = "", etag }: Webhook) {
 }
 
 export function usePing({ id: webhook_id = "" }: Webhook) {
-  return useChange((_: void) => unwrap(client.POST("/api/v1/webhooks/{webhook_id}:ping", { params: { path: { webhook_id } }, body: {} })));
+  return useChange(useOnce(webhook_id, (_: void, header: KeyHeader) => unwrap(client.POST("/api/v1/webhooks/{webhook_id}:ping", { params: { path: { webhook_id }, header }, body: {} }))));
 }
 
 export function useRedeliver({ id: webhook_id = "" }: Webhook) {
-  return useChange((delivery_id: string) => unwrap(client.POST("/api/v1/webhooks/{webhook_id}/deliveries/{delivery_id}:redeliver", { params: { path: { webhook_id, delivery_id } }, body: {} })));
+  return useChange(useOnce(webhook_id, (delivery_id: string, header: KeyHeader) => unwrap(client.POST("/api/v1/webhooks/{webhook_id}/deliveries/{delivery_id}:redeliver", { params: { path: { webhook_id, delivery_id }, header }, body: {} }))));
 }

@@ -21,3 +21,20 @@ it("what was typed is forgotten when the dialog opens, and when all was loaded a
   turn(false);
   expect(reset.mock.calls).toEqual([[false], [true]]);
 });
+
+it("the dialog stays while its call runs, so that a failure is seen", async () => {
+  kept.forget();
+  let fail = (_: Error): void => undefined;
+  const run = () => new Promise<void>((_, reject) => (fail = reject));
+  const drawn = () => kept.drawn(() => Confirm({ trigger: null, title: "Delete?", children: null, action: "Delete", run }));
+  const dialog = () => partOf<{ open: boolean; onOpenChange: (open: boolean) => void }>(drawn(), "onOpenChange");
+  dialog()?.onOpenChange(true);
+  const sent = partOf<{ onSubmit: (event: object) => Promise<void> }>(drawn(), "onSubmit")?.onSubmit({ preventDefault: () => undefined, stopPropagation: () => undefined });
+  dialog()?.onOpenChange(false);
+  expect(dialog()?.open).toBe(true);
+  fail(new Error("refused"));
+  await sent;
+  expect(partOf<{ error: unknown; reloaded: () => void }>(drawn(), "reloaded")?.error).toEqual(new Error("refused"));
+  dialog()?.onOpenChange(false);
+  expect(dialog()?.open).toBe(false);
+});

@@ -6,6 +6,7 @@ import { useSession } from "../session/session";
 import { Button } from "./basics";
 import { MODAL } from "./modal";
 import { ProblemNote } from "./problem";
+import { Changed } from "./reload";
 
 export function Confirm({
   trigger,
@@ -15,6 +16,7 @@ export function Confirm({
   danger = false,
   ready = true,
   needs,
+  changed = false,
   reset,
   run,
 }: {
@@ -26,6 +28,8 @@ export function Confirm({
   ready?: boolean;
   /** Not offered to who lacks this right on the platform. */
   needs?: Right;
+  /** What the draft was begun from has changed since: `reset` begins it from what is there now. */
+  changed?: boolean;
   /** Begins a draft anew, which was about what had been read then: on opening, and when all was loaded anew on the reader's wish. */
   reset?: (reloaded: boolean) => void;
   run: () => Promise<unknown>;
@@ -56,6 +60,8 @@ export function Confirm({
     reset?.(reloaded);
   };
   const change = (next: boolean) => {
+    // what becomes of a call that runs is seen here, and leaving would not take it back
+    if (busy) return;
     if (next) begin(false);
     else setError(undefined);
     setOpen(next);
@@ -71,10 +77,11 @@ export function Confirm({
             <AlertDialog.Description asChild>
               <div className="dialog-text">{children}</div>
             </AlertDialog.Description>
+            {changed && !busy && error === undefined && <Changed load={() => begin(true)} />}
             {error !== undefined && <ProblemNote error={error} reloaded={() => begin(true)} />}
             <footer>
               <AlertDialog.Cancel asChild>
-                <Button>Cancel</Button>
+                <Button disabled={busy}>Cancel</Button>
               </AlertDialog.Cancel>
               <Button type="submit" kind={danger ? "danger" : "primary"} busy={busy} disabled={!ready}>
                 {action}

@@ -28,3 +28,14 @@ export function withParam(before: URLSearchParams, key: string, value: string): 
   else next.delete(key);
   return next;
 }
+
+/** The tab that is shown: the `wanted` one where there is such a one, as in an address that was typed, otherwise the first. */
+export function tabOf(wanted: string, tabs: string[]): string {
+  return tabs.includes(wanted) ? wanted : (tabs[0] ?? "");
+}
+
+/** The tab that the address names, of those that there are. */
+export function useTab(tabs: string[]): [string, (tab: string) => void] {
+  const [wanted, choose] = useQueryState("tab", tabs[0]);
+  return [tabOf(wanted, tabs), choose];
+}

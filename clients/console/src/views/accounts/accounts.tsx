@@ -59,7 +59,7 @@ function NewKey({ account, made, most }: { account: ServiceAccount; made: (key: 
   const days = lifeOf(wanted, lives);
   const run = async () => {
     const expire_time = expiryOf(days, Date.now(), most);
-    made(await create.mutateAsync({ display_name: name.trim(), scopes, ...(expire_time && { expire_time }) }));
+    made(await create.mutateAsync({ display_name: name.trim(), scopes, days, ...(expire_time && { expire_time }) }));
     setName("");
   };
   return (

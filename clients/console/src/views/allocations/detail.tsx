@@ -20,7 +20,7 @@ import { ProblemNote } from "../../ui/problem";
 import { Back, Page } from "../../ui/shell";
 import { TabList } from "../../ui/tab-list";
 import { useNow } from "../../ui/use-now";
-import { useQueryState, useQuerySwitch } from "../../ui/use-query-state";
+import { tabOf, useQueryState, useQuerySwitch } from "../../ui/use-query-state";
 import { LiveMark, WatchProblem } from "../../watch/live";
 import { Actions } from "./actions";
 import { WipeCertificates } from "./certificates";
@@ -274,7 +274,7 @@ export default function AllocationView({ id }: { id: string }) {
     );
   }
   const open = !isEnded(allocation);
-  const tab = wantedTab === "serial" && !granted.serial ? "overview" : wantedTab;
+  const tab = tabOf(wantedTab, isBaremetal(allocation) ? ["overview"] : ["overview", "metrics", ...(granted.serial ? ["serial"] : [])]);
   const stopper = actorOf(watched.view.entries, "stopping");
   const isRunning = granted.terminal && allocation.status?.state === "active" && isReachable(allocation) && !isBaremetal(allocation);
   // an open terminal stays with what it shows when the VM stops

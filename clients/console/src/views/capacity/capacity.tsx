@@ -2,14 +2,16 @@
 import { Tabs } from "radix-ui";
 import { Page } from "../../ui/shell";
 import { TabList } from "../../ui/tab-list";
-import { useQueryState } from "../../ui/use-query-state";
+import { useTab } from "../../ui/use-query-state";
 import { BareMetal } from "./bare-metal";
 import { DefragmentationTab } from "./defragmentation";
 import { HistoryTab } from "./history-tab";
 import { Queue } from "./queue";
 
+const TABS = ["history", "queue", "defragmentation", "baremetal"];
+
 export default function Capacity() {
-  const [tab, setTab] = useQueryState("tab", "history");
+  const [tab, setTab] = useTab(TABS);
   return (
     <Page title="Capacity">
       <Tabs.Root value={tab} onValueChange={setTab} className="tabs">

@@ -2,14 +2,16 @@
 import { Tabs } from "radix-ui";
 import { Page } from "../../ui/shell";
 import { TabList } from "../../ui/tab-list";
-import { useQueryState } from "../../ui/use-query-state";
+import { useTab } from "../../ui/use-query-state";
 import { Images } from "./images";
 import { Prices } from "./prices";
 import { Regions } from "./regions";
 import { Skus } from "./skus";
 
+const TABS = ["regions", "skus", "prices", "images"];
+
 export default function Catalog() {
-  const [tab, setTab] = useQueryState("tab", "regions");
+  const [tab, setTab] = useTab(TABS);
   return (
     <Page title="Catalog">
       <Tabs.Root value={tab} onValueChange={setTab} className="tabs">

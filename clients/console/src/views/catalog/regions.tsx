@@ -8,23 +8,31 @@ import { Confirm } from "../../ui/dialog";
 import { Plus, Server } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
 import { TableCard } from "../../ui/table";
+import { useAsked } from "../../ui/use-asked";
 import { TextField, isSlug, slugProblem } from "./parts";
 
-function RegionForm({ region, trigger }: { region?: Region; trigger: React.ReactNode }) {
+const draftOf = (region?: Region) => ({ code: region?.code ?? "", name: region?.display_name ?? "", enabled: region?.enabled ?? true, reason: region?.unavailable_reason ?? "" });
+
+export function RegionForm({ region, trigger }: { region?: Region; trigger: React.ReactNode }) {
   const put = usePutRegion();
-  const [code, setCode] = useState(region?.code ?? "");
-  const [name, setName] = useState(region?.display_name ?? "");
-  const [enabled, setEnabled] = useState(region?.enabled ?? true);
-  const [reason, setReason] = useState(region?.unavailable_reason ?? "");
-  const run = () => put.mutateAsync({ code, display_name: name.trim() || code, enabled, unavailable_reason: enabled ? "" : reason.trim(), etag: region?.etag });
+  const [asked, askAnew] = useAsked(region);
+  const [typed, setTyped] = useState<ReturnType<typeof draftOf>>();
+  const draft = typed ?? draftOf(asked);
+  const { code, name, enabled, reason } = draft;
+  const set = (part: Partial<typeof draft>) => setTyped({ ...draft, ...part });
+  const reset = () => {
+    askAnew();
+    setTyped(undefined);
+  };
+  const run = () => put.mutateAsync({ code, display_name: name.trim() || code, enabled, unavailable_reason: enabled ? "" : reason.trim(), etag: asked?.etag });
   return (
-    <Confirm needs="manage" trigger={trigger} title={region ? `Edit ${region.display_name || region.code}` : "Add a region"} action="Save" ready={isSlug(code)} run={run}>
-      {!region && <TextField label="Code" mono value={code} onChange={setCode} problem={slugProblem(code)} hint="For example eu-west. It cannot be changed later." />}
-      <TextField label="Display name" value={name} onChange={setName} />
+    <Confirm needs="manage" trigger={trigger} title={asked ? `Edit ${asked.display_name || asked.code}` : "Add a region"} action="Save" ready={isSlug(code)} changed={asked?.etag !== region?.etag} reset={reset} run={run}>
+      {!asked && <TextField label="Code" mono value={code} onChange={(code) => set({ code })} problem={slugProblem(code)} hint="For example eu-west. It cannot be changed later." />}
+      <TextField label="Display name" value={name} onChange={(name) => set({ name })} />
       <label className="check">
-        <input type="checkbox" checked={enabled} onChange={(event) => setEnabled(event.target.checked)} /> <span>Open for launches</span>
+        <input type="checkbox" checked={enabled} onChange={(event) => set({ enabled: event.target.checked })} /> <span>Open for launches</span>
       </label>
-      {!enabled && <TextField label="Reason, shown to users" value={reason} onChange={setReason} hint="Existing allocations continue." />}
+      {!enabled && <TextField label="Reason, shown to users" value={reason} onChange={(reason) => set({ reason })} hint="Existing allocations continue." />}
     </Confirm>
   );
 }
@@ -74,7 +82,7 @@ export function Regions() {
                   </td>
                   <td className="number">
                     <span className="page-actions">
-                      <RegionForm key={JSON.stringify(region)} region={region} trigger={<Button small aria-label={`Edit ${region.code}`}>Edit</Button>} />
+                      <RegionForm region={region} trigger={<Button small aria-label={`Edit ${region.code}`}>Edit</Button>} />
                       <DeleteRegion region={region} />
                     </span>
                   </td>

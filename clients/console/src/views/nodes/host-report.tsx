@@ -1,6 +1,7 @@
 /** The report of validate-host that is attached to a node: what passed, what failed, and what was done by hand, with its dates. */
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
+import { type KeyHeader, useOnce } from "../../api/attempt";
 import { client, unwrap } from "../../api/client";
 import { useHostReport } from "../../api/nodes";
 import type { AttachedHostReport, HostReport } from "../../api/types";
@@ -41,9 +42,10 @@ function Attach({ nodeId, hostname }: { nodeId: string; hostname: string }) {
   const queries = useQueryClient();
   const [read, setRead] = useState<HostReport | string>();
   const report = typeof read === "object" ? read : undefined;
+  const attach = useOnce(nodeId, (body: { report: HostReport }, header: KeyHeader) => unwrap(client.POST("/api/v1/admin/nodes/{node_id}/host-reports", { params: { path: { node_id: nodeId }, header }, body })));
   const run = async () => {
     if (!report) return;
-    await unwrap(client.POST("/api/v1/admin/nodes/{node_id}/host-reports", { params: { path: { node_id: nodeId } }, body: { report } }));
+    await attach({ report });
     setRead(undefined);
     await queries.invalidateQueries({ queryKey: ["host-report", nodeId] });
   };

@@ -1,6 +1,7 @@
 /** What is known to be broken on a node: findings of health agents, and its break-fix records. */
 import { useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
+import { type KeyHeader, useOnce } from "../../api/attempt";
 import { client, unwrap } from "../../api/client";
 import { useBreakFixes, useFindings } from "../../api/nodes";
 import type { BreakFix, NodeFinding, Slot } from "../../api/types";
@@ -14,11 +15,12 @@ import { Reason } from "./parts";
 const TONES: Record<string, Tone> = { critical: "bad", warning: "warn", info: "idle" };
 
 /** A question with one answer in words, which is sent. */
-function Ask({ trigger, title, action, label, text, send }: { trigger: ReactNode; title: string; action: string; label: string; text: string; send: (answer: string) => Promise<unknown> }) {
+function Ask({ trigger, title, action, label, text, send }: { trigger: ReactNode; title: string; action: string; label: string; text: string; send: (answer: string, header: KeyHeader) => Promise<unknown> }) {
   const queries = useQueryClient();
   const [answer, setAnswer] = useState("");
+  const sendOnce = useOnce(title, send);
   const run = async () => {
-    await send(answer.trim());
+    await sendOnce(answer.trim());
     setAnswer("");
     for (const key of ["break-fixes", "findings", "node-history", "placement"]) void queries.invalidateQueries({ queryKey: [key] });
   };
@@ -73,7 +75,7 @@ export function Record({ record, slots }: { record: BreakFix; slots: Slot[] }) {
             action="Add action"
             label="What was done"
             text="The action is kept with the record, with your name and the time."
-            send={(action) => unwrap(client.POST("/api/v1/admin/nodes/{node_id}/break-fixes/{break_fix_id}:addAction", { params: { path }, body: { action } }))}
+            send={(action, header) => unwrap(client.POST("/api/v1/admin/nodes/{node_id}/break-fixes/{break_fix_id}:addAction", { params: { path, header }, body: { action } }))}
           />
           <Ask
             trigger={<Button small>Close</Button>}
@@ -81,7 +83,7 @@ export function Record({ record, slots }: { record: BreakFix; slots: Slot[] }) {
             action="Close record"
             label="Outcome"
             text="Closing the last open record cordons the node. Uncordon the node when its checks pass."
-            send={(text) => unwrap(client.POST("/api/v1/admin/nodes/{node_id}/break-fixes/{break_fix_id}:close", { params: { path }, body: { outcome: text } }))}
+            send={(text, header) => unwrap(client.POST("/api/v1/admin/nodes/{node_id}/break-fixes/{break_fix_id}:close", { params: { path, header }, body: { outcome: text } }))}
           />
         </div>
       )}
@@ -110,7 +112,7 @@ export function Finding({ finding, slots }: { finding: NodeFinding; slots: Slot[
           action="Resolve"
           label="Resolution"
           text="The finding opens again if the health agent reports it again."
-          send={(resolution) => unwrap(client.POST("/api/v1/admin/nodes/{node_id}/findings/{finding_id}:resolve", { params: { path: { node_id, finding_id } }, body: { resolution } }))}
+          send={(resolution, header) => unwrap(client.POST("/api/v1/admin/nodes/{node_id}/findings/{finding_id}:resolve", { params: { path: { node_id, finding_id }, header }, body: { resolution } }))}
         />
       </div>
     </li>
@@ -134,7 +136,7 @@ export function NodeHealth({ nodeId, hostname, slots }: { nodeId: string; hostna
               action="Open record"
               label="Fault"
               text="The node takes no new allocations until the record is closed and the node is uncordoned."
-              send={(fault) => unwrap(client.POST("/api/v1/admin/nodes/{node_id}/break-fixes", { params: { path: { node_id: nodeId } }, body: { fault } }))}
+              send={(fault, header) => unwrap(client.POST("/api/v1/admin/nodes/{node_id}/break-fixes", { params: { path: { node_id: nodeId }, header }, body: { fault } }))}
             />
           }
         >

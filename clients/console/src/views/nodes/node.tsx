@@ -8,7 +8,7 @@ import { ProblemNote } from "../../ui/problem";
 import { Back, Page } from "../../ui/shell";
 import { TabList } from "../../ui/tab-list";
 import { type Column, TableCard } from "../../ui/table";
-import { useQueryState } from "../../ui/use-query-state";
+import { useTab } from "../../ui/use-query-state";
 import { LiveMark, WatchProblem, isTold } from "../../watch/live";
 import { NodeHealth } from "./node-health";
 import { Checks } from "./checks";
@@ -53,11 +53,13 @@ function Images({ nodeId }: { nodeId: string }) {
   );
 }
 
+const TABS = ["slots", "topology", "evidence", "history", "images", "comparison", "evacuation"];
+
 export default function NodeView({ id }: { id: string }) {
   const watched = useFleetWatch();
   const found = useNode(id);
   const placement = usePlacement(id);
-  const [tab, setTab] = useQueryState("tab", "slots");
+  const [tab, setTab] = useTab(TABS);
   const { refetch } = placement;
   const slots = watched.view ? slotsOf(watched.view, id) : [];
   // slot changes drive the progress of a drain

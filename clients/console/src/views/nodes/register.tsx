@@ -2,6 +2,7 @@
 import { useMutation } from "@tanstack/react-query";
 import { Dialog } from "radix-ui";
 import { type FormEvent, useEffect, useState } from "react";
+import { useOnce } from "../../api/attempt";
 import { type NewNode, createEnrolmentToken, createNode } from "../../api/catalog";
 import { useRegions } from "../../api/queries";
 import { useMay } from "../../session/rights";
@@ -16,9 +17,10 @@ const HOSTNAME = /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/;
 /** A node is made once, also when its token is asked for again. */
 function useRegister() {
   const [made, setMade] = useState({ hostname: "", id: "" });
+  const create = useOnce("node", createNode);
   return useMutation({
     mutationFn: async (body: NewNode) => {
-      const id = made.hostname === body.hostname ? made.id : ((await createNode(body)).id ?? "");
+      const id = made.hostname === body.hostname ? made.id : ((await create(body)).id ?? "");
       setMade({ hostname: body.hostname, id });
       return createEnrolmentToken(id);
     },
@@ -80,7 +82,7 @@ function Form({ done, hold }: { done: () => void; /** Whether a token is there, 
       {register.error && <ProblemNote error={register.error} />}
       <footer>
         <Dialog.Close asChild>
-          <Button>Cancel</Button>
+          <Button disabled={register.isPending}>Cancel</Button>
         </Dialog.Close>
         <Button type="submit" kind="primary" busy={register.isPending} disabled={!ready}>
           Register
@@ -95,7 +97,7 @@ export function RegisterNode() {
   const [held, setHeld] = useState(false);
   if (!useMay("operate")) return null;
   return (
-    <Dialog.Root open={open} onOpenChange={setOpen}>
+    <Dialog.Root open={open} onOpenChange={(next) => setOpen(next || held)}>
       <Dialog.Trigger asChild>
         <Button kind="primary">
           <Plus size={16} aria-hidden="true" /> Register a node
@@ -103,8 +105,8 @@ export function RegisterNode() {
       </Dialog.Trigger>
       <Dialog.Portal>
         <Dialog.Overlay className="overlay" />
-        {/* neither a click beside it nor Escape must lose the token */}
-        <Dialog.Content className="dialog" {...MODAL} onInteractOutside={(event) => event.preventDefault()} onEscapeKeyDown={(event) => held && event.preventDefault()}>
+        {/* neither a click beside it, nor Escape, nor Cancel must lose the token */}
+        <Dialog.Content className="dialog" {...MODAL} onInteractOutside={(event) => event.preventDefault()}>
           <Form done={() => setOpen(false)} hold={setHeld} />
         </Dialog.Content>
       </Dialog.Portal>

@@ -2,8 +2,9 @@
 import { Link } from "wouter";
 import { useFleetCounts, useFleetNodes } from "../../api/catalog";
 import { usePlacements } from "../../api/queries";
+import { useEveryAllocation } from "../../api/tenants";
 import type { Allocation } from "../../api/types";
-import { nodesOf } from "../../api/watches";
+import { nodesOf, useFleetWatch } from "../../api/watches";
 import { nameOf } from "../../lib/allocation-name";
 import { duration } from "../../lib/time";
 import { plural, sentence } from "../../lib/text";
@@ -17,8 +18,7 @@ import { useNow } from "../../ui/use-now";
 import { LiveMark, WatchProblem } from "../../watch/live";
 import { type Placements, healthParts } from "../nodes/fleet";
 import { type OutOfService, outOfServiceOf, partsOfCounts } from "./counts";
-import { useWork } from "./use-work";
-import { type Blocked, blockedBy, underWay } from "./work";
+import { type Blocked, UNDER_WAY, blockedBy, placedOf, underWay } from "./work";
 
 const FEW = 8;
 const NONE: Placements = new Map();
@@ -120,44 +120,54 @@ function Left({ allocation, now }: { allocation: Allocation; now: number }) {
   );
 }
 
-function UnderWay({ allocations, all }: { allocations: Allocation[]; all: number }) {
+function UnderWay({ found, placed }: { found: ReturnType<typeof useEveryAllocation>; /** How many have capacity. */ placed: number }) {
   const now = useNow(1000);
   return (
     <Card title="Allocations" aside={<Link href="/admin/allocations">Show all</Link>}>
-      <p className="muted">
-        {plural(all, "allocation")} with capacity, {allocations.length} in progress.
-      </p>
-      {allocations.length > 0 && (
-        <Table label="Allocations in progress" columns={["Allocation", "Step", ["Deadline", "number"]]}>
-          {allocations.slice(0, FEW).map((allocation) => (
-            <tr key={allocation.id}>
-              <td>
-                <Link href={`/admin/allocations/${allocation.id}`}>
-                  <strong>{nameOf(allocation)}</strong>
-                </Link>
-                <small className="block">
-                  <ProjectName id={allocation.config?.project_id} />
-                </small>
-              </td>
-              <td>{allocation.status?.progress?.message || sentence(allocation.status?.state ?? "")}</td>
-              <td className="number">
-                <Left allocation={allocation} now={now} />
-              </td>
-            </tr>
-          ))}
-        </Table>
-      )}
-      {allocations.length > FEW && (
-        <p className="muted">
-          and <Link href="/admin/allocations">{allocations.length - FEW} more</Link>
-        </p>
-      )}
+      <Loaded of={[found]} lines={2} label="Loading the allocations in progress">
+        {(rows) => {
+          const allocations = underWay(rows.flatMap(({ allocation }) => allocation ?? []));
+          return (
+            <>
+              <p className="muted">
+                {plural(placed, "allocation")} with capacity, {allocations.length} in progress.
+              </p>
+              {allocations.length > 0 && (
+                <Table label="Allocations in progress" columns={["Allocation", "Step", ["Deadline", "number"]]}>
+                  {allocations.slice(0, FEW).map((allocation) => (
+                    <tr key={allocation.id}>
+                      <td>
+                        <Link href={`/admin/allocations/${allocation.id}`}>
+                          <strong>{nameOf(allocation)}</strong>
+                        </Link>
+                        <small className="block">
+                          <ProjectName id={allocation.config?.project_id} />
+                        </small>
+                      </td>
+                      <td>{allocation.status?.progress?.message || sentence(allocation.status?.state ?? "")}</td>
+                      <td className="number">
+                        <Left allocation={allocation} now={now} />
+                      </td>
+                    </tr>
+                  ))}
+                </Table>
+              )}
+              {allocations.length > FEW && (
+                <p className="muted">
+                  and <Link href="/admin/allocations">{allocations.length - FEW} more</Link>
+                </p>
+              )}
+            </>
+          );
+        }}
+      </Loaded>
     </Card>
   );
 }
 
 export default function OperatorHome() {
-  const { watched, allocations, count } = useWork();
+  const watched = useFleetWatch();
+  const found = useEveryAllocation(UNDER_WAY);
   const placements = usePlacements().data ?? NONE;
   const fleet = watched.view;
   const nodes = fleet ? nodesOf(fleet) : [];
@@ -181,7 +191,7 @@ export default function OperatorHome() {
           {!fleet && !watched.problem && <Skeleton lines={6} label="Loading the fleet" />}
           {fleet && (
             <>
-              <UnderWay allocations={underWay(allocations)} all={count} />
+              <UnderWay found={found} placed={placedOf(Object.values(fleet.slots)).size} />
               <BlockedNodes blocked={blockedBy(nodes, kept)} />
             </>
           )}

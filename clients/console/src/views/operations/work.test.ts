@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { InventoryNode } from "../../api/types";
-import { allocationsFilter, blockedBy, placedOf, underWay } from "./work";
+import { UNDER_WAY, allocationsFilter, blockedBy, placedOf, underWay } from "./work";
 
 const node = (id: string, status: InventoryNode["status"]): InventoryNode => ({ id, status });
 
@@ -25,6 +25,10 @@ it("work with the nearest deadline comes first", () => {
   const sooner = { id: "s", status: { state: "active" as const, power: "rebooting" as const, deadline: "2026-01-01T00:00:00Z" } };
   const calm = { id: "c", status: { state: "active" as const, power: "running" as const } };
   expect(underWay([later, calm, sooner]).map(({ id }) => id)).toEqual(["s", "l"]);
+});
+
+it("the server is asked for all that work is going on with, however old, and for nothing that has ended", () => {
+  expect(UNDER_WAY).toBe("(state = reserved OR state = provisioning OR state = releasing OR power = stopping OR power = starting OR power = rebooting OR power = rescuing OR power = unrescuing) AND NOT state = released AND NOT state = failed");
 });
 
 it("a search is over name, SKU, image, person, project and node, by the server", () => {

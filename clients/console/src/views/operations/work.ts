@@ -1,5 +1,5 @@
 /** Allocations of all projects, gathered from what the fleet tells. Pure. */
-import { type Searched, projectsFilter, wordsFilter } from "../../api/pages";
+import { type Searched, everyFilter, projectsFilter, wordsFilter } from "../../api/pages";
 import type { Allocation, InventoryNode, Slot } from "../../api/types";
 import type { Project } from "../../session/session";
 import { MOVING_POWERS } from "../allocations/state";
@@ -26,11 +26,15 @@ export function blockedBy(nodes: InventoryNode[], kept: (node: InventoryNode) =>
   return [...found].map(([reason, of]) => ({ reason, nodes: of })).sort((a, b) => b.nodes.length - a.nodes.length || a.reason.localeCompare(b.reason));
 }
 
+const BUSY_STATES: string[] = ["reserved", "provisioning", "releasing"];
+
+/** The same as a filter of the API. One that names a state leaves out none, so this one leaves out what has ended. */
+export const UNDER_WAY = everyFilter(`(${[...BUSY_STATES.map((state) => `state = ${state}`), ...MOVING_POWERS.map((power) => `power = ${power}`)].join(" OR ")})`, "NOT state = released", "NOT state = failed");
+
 /** Those that work is going on with, the one with the nearest deadline first. */
 export function underWay(allocations: Allocation[]): Allocation[] {
   const deadline = ({ status }: Allocation) => Date.parse(status?.deadline ?? "") || Number.MAX_SAFE_INTEGER;
-  const busy = ({ status }: Allocation) =>
-    ["reserved", "provisioning", "releasing"].includes(status?.state ?? "") || MOVING_POWERS.includes(status?.power ?? "");
+  const busy = ({ status }: Allocation) => BUSY_STATES.includes(status?.state ?? "") || MOVING_POWERS.includes(status?.power ?? "");
   return allocations.filter(busy).sort((a, b) => deadline(a) - deadline(b));
 }
 

@@ -5,6 +5,7 @@ import { useRegions, useSkus } from "../../api/queries";
 import { Button, Card, Facts } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { Loaded } from "../../ui/loaded";
+import { useAsked } from "../../ui/use-asked";
 import { TextField } from "../catalog/parts";
 import { type Draft, SWITCHES, changeOf, daysProblem, draftOf, namesProblem, unknownOf, wordsOf } from "./guardrail-rules";
 
@@ -13,20 +14,28 @@ function hintOf(meaning: string, unknown: string[]): string {
   return unknown.length > 0 ? `${unknown.join(", ")} ${unknown.length === 1 ? "is" : "are"} not offered now. ${meaning}` : meaning;
 }
 
-function Change({ guardrails }: { guardrails: Guardrails }) {
+export function Change({ guardrails }: { guardrails: Guardrails }) {
   const change = useChangeGuardrails(guardrails.organisation_id ?? "");
-  const [draft, setDraft] = useState<Draft>(() => draftOf(guardrails));
-  const set = (part: Partial<Draft>) => setDraft({ ...draft, ...part });
+  const [asked, askAnew] = useAsked(guardrails);
+  const [typed, setTyped] = useState<Draft>();
+  const draft = typed ?? draftOf(asked);
+  const set = (part: Partial<Draft>) => setTyped({ ...draft, ...part });
+  const reset = () => {
+    askAnew();
+    setTyped(undefined);
+  };
   const problems = [daysProblem(draft.days), namesProblem(draft.regions), namesProblem(draft.skus)];
   const [regions, skus] = [useRegions().data, useSkus().data];
-  const body = changeOf(guardrails, draft);
+  const body = changeOf(asked, draft);
   return (
     <Confirm
       trigger={<Button small>Change</Button>}
       title="Change the guardrails"
       action="Change"
       ready={problems.every((problem) => !problem) && Object.keys(body).length > 0}
-      run={() => change.mutateAsync({ ...body, etag: guardrails.etag })}
+      changed={asked.etag !== guardrails.etag}
+      reset={reset}
+      run={() => change.mutateAsync({ ...body, etag: asked.etag })}
     >
       <p>Guardrails apply within seconds to all projects of the organisation and to everybody, including owners and administrators.</p>
       {SWITCHES.map(([name, label, hint]) => (
@@ -48,7 +57,7 @@ export function GuardrailsCard({ organisation, owner }: { organisation: string; 
   return (
     <Loaded of={[useGuardrails(organisation)]} lines={4} label="Loading the guardrails">
       {(guardrails) => (
-        <Card title="Guardrails" aside={owner && <Change key={guardrails.etag} guardrails={guardrails} />}>
+        <Card title="Guardrails" aside={owner && <Change guardrails={guardrails} />}>
           <p className="muted">Limits that no role and no grant can override.</p>
           <Facts rows={wordsOf(guardrails)} />
         </Card>

@@ -10,7 +10,8 @@ import { Building2 } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
 import { Page } from "../../ui/shell";
 import { TabList } from "../../ui/tab-list";
-import { useQueryState } from "../../ui/use-query-state";
+import { useAsked } from "../../ui/use-asked";
+import { useQueryState, useTab } from "../../ui/use-query-state";
 import { TextField } from "../catalog/parts";
 import { Invitations } from "../project/invitations";
 import { Members } from "../project/members";
@@ -19,24 +20,30 @@ import { Webhooks } from "../project/webhooks";
 import { Groups } from "./groups";
 import { GuardrailsCard } from "./guardrails";
 import { Projects } from "./projects";
-import { chosenOf, tabOf, tabsOf } from "./rules";
+import { chosenOf, tabsOf } from "./rules";
 import { ScimCard, ScimKeys } from "./scim";
 
-function Rename({ organisation }: { organisation: Organisation }) {
+export function Rename({ organisation }: { organisation: Organisation }) {
   const rename = useRenameOrganisation();
-  const [name, setName] = useState(organisation.display_name ?? "");
+  const [asked, askAnew] = useAsked(organisation);
+  const [typed, setTyped] = useState<string>();
+  const name = typed ?? asked.display_name ?? "";
+  const reset = () => {
+    askAnew();
+    setTyped(undefined);
+  };
   return (
-    <Confirm trigger={<Button small>Rename</Button>} title="Rename the organisation" action="Rename" ready={name.trim() !== ""} run={() => rename.mutateAsync({ ...organisation, display_name: name.trim() })}>
+    <Confirm trigger={<Button small>Rename</Button>} title="Rename the organisation" action="Rename" ready={name.trim() !== ""} changed={asked.etag !== organisation.etag} reset={reset} run={() => rename.mutateAsync({ ...asked, display_name: name.trim() })}>
       <p>The slug does not change.</p>
-      <TextField label="Display name" value={name} onChange={setName} />
+      <TextField label="Display name" value={name} onChange={setTyped} />
     </Confirm>
   );
 }
 
 function Settings({ organisation, owner }: { organisation: Organisation; owner: boolean }) {
-  const { id = "", slug, display_name, state, state_reason, role, create_time, etag } = organisation;
+  const { id = "", slug, display_name, state, state_reason, role, create_time } = organisation;
   return (
-    <Card title={display_name || slug} aside={owner && <Rename key={etag} organisation={organisation} />}>
+    <Card title={display_name || slug} aside={owner && <Rename organisation={organisation} />}>
       <Facts
         rows={[
           ["State", <TenantBadge state={state} />],
@@ -52,12 +59,11 @@ function Settings({ organisation, owner }: { organisation: Organisation; owner: 
 }
 
 function Views({ organisation }: { organisation: Organisation }) {
-  const [wanted, setTab] = useQueryState("tab", "members");
   const tenant: Tenant = { kind: "organisation", id: organisation.id ?? "" };
   const manages = useMay("manage");
   const owner = organisation.role === "owner" || manages;
   const tabs = tabsOf(organisation, owner);
-  const tab = tabOf(wanted, tabs);
+  const [tab, setTab] = useTab(tabs);
   return (
     <Tabs.Root value={tab} onValueChange={setTab} className="tabs">
       <TabList label="Organisation views" chosen={tab}>

@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
-import { chosenOf, tabOf, tabsOf } from "./rules";
+import { tabOf } from "../../ui/use-query-state";
+import { chosenOf, tabsOf } from "./rules";
 
 it("an organisation is shown to its members, the wanted one or the first", () => {
   const all = [{ id: "a" }, { id: "b", role: "viewer" as const }, { id: "c", role: "owner" as const }, { id: "d", role: "unspecified" as const }];

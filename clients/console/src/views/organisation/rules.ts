@@ -13,8 +13,3 @@ export function tabsOf({ role }: Pick<Organisation, "role">, owner: boolean): st
   const isMember = !!role && role !== "unspecified";
   return ["members", ...(owner ? ["invitations"] : []), "projects", ...(isMember ? ["groups", "scim"] : []), ...(owner ? ["webhooks"] : []), "settings"];
 }
-
-/** The view that is shown: the `wanted` one where there is such a one, as after another organisation was chosen, else the first. */
-export function tabOf(wanted: string, tabs: string[]): string {
-  return tabs.includes(wanted) ? wanted : (tabs[0] ?? "");
-}

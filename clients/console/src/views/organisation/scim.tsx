@@ -108,7 +108,7 @@ function MakeKey({ keys, projects, bounds, made }: { keys: ScimKey[]; projects: 
       }
       title="Make a key for SCIM"
       action="Make"
-      run={async () => made(await make.mutateAsync({ display_name: name.trim(), expire_time: expiryOf(days, Date.now(), most) }))}
+      run={async () => made(await make.mutateAsync({ display_name: name.trim(), days, expire_time: expiryOf(days, Date.now(), most) }))}
     >
       <p>
         The key belongs to the service account <code>identity-provider</code> of the project; the account is made if there is none. The key does nothing but SCIM.

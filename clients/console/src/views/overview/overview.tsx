@@ -178,7 +178,7 @@ function Events({ view }: { view: ById<Allocation> | undefined }) {
           ) : (
             <ul className="events">
               {found.map((event) => (
-                <li key={event.id}>
+                <li key={`${event.id} ${event.allocation_id}`}>
                   <p>
                     <EventBadge event={event} /> {event.message}
                   </p>

@@ -56,13 +56,20 @@ function Register() {
   );
 }
 
-function ChangeRole({ principal }: { principal: Principal }) {
-  const change = useSetPlatformRole(principal);
-  const [role, setRole] = useState<PlatformRole>(principal.platform_role ?? "unspecified");
+export function ChangeRole({ principal }: { principal: Principal }) {
+  const [asked, askAnew] = useAsked(principal);
+  const change = useSetPlatformRole(asked);
+  const [chosen, choose] = useState<PlatformRole>();
+  const now = asked.platform_role ?? "unspecified";
+  const role = chosen ?? now;
+  const reset = () => {
+    askAnew();
+    choose(undefined);
+  };
   return (
-    <Confirm needs="manage" trigger={<Button small aria-label={`Role of ${principal.name}`}>Role</Button>} title={`Role of ${principal.name} on the platform`} action="Save" ready={role !== (principal.platform_role ?? "unspecified")} run={() => change.mutateAsync(role)}>
+    <Confirm needs="manage" trigger={<Button small aria-label={`Role of ${principal.name}`}>Role</Button>} title={`Role of ${principal.name} on the platform`} action="Save" ready={role !== now} changed={asked.etag !== principal.etag} reset={reset} run={() => change.mutateAsync(role)}>
       <p>Auditors have read-only access. Operators can also manage nodes, images and allocations; administrators also rights, prices, quotas, regions and SKUs.</p>
-      <SelectField label="Role" value={role} onChange={setRole} options={ROLES} />
+      <SelectField label="Role" value={role} onChange={choose} options={ROLES} />
     </Confirm>
   );
 }
@@ -107,7 +114,7 @@ function Row({ principal, own, manages }: { principal: Principal; /** It is the 
       <td className="number">
         {manages && person ? (
           <span className="page-actions">
-            <ChangeRole key={platform_role} principal={principal} />
+            <ChangeRole principal={principal} />
             <ChangeState principal={principal} />
           </span>
         ) : (

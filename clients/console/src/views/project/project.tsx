@@ -7,18 +7,20 @@ import { useSession } from "../../session/session";
 import { NoProject } from "../../ui/no-project";
 import { Page } from "../../ui/shell";
 import { TabList } from "../../ui/tab-list";
-import { useQueryState } from "../../ui/use-query-state";
+import { useTab } from "../../ui/use-query-state";
 import { Grants } from "./grants";
 import { Invitations } from "./invitations";
 import { Members } from "./members";
 import { Settings } from "./settings";
 import { Webhooks } from "./webhooks";
 
+const TABS = ["members", "invitations", "access", "webhooks", "settings"];
+/** Billing sees who is in the project and what it is. */
+const OF_BILLING = ["members", "settings"];
+
 export default function ProjectPage() {
-  const [wanted, setTab] = useQueryState("tab", "members");
   const mayRead = useProjectMay("read", "read");
-  // billing sees who is in the project and what it is
-  const tab = mayRead || wanted === "settings" ? wanted : "members";
+  const [tab, setTab] = useTab(mayRead ? TABS : OF_BILLING);
   const manages = useProjectMay("manage", "manage");
   const id = useProjectId();
   const name = projectNames(useSession()?.projects ?? []).get(id);

@@ -4,17 +4,24 @@ import { type StateVerb, type TenantProject, useProjectId, useProjectState, useR
 import { Button, Card, CopyButton, Facts, Time } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { Loaded } from "../../ui/loaded";
+import { useAsked } from "../../ui/use-asked";
 import { TextField } from "../catalog/parts";
 import { ReasonField, TenantBadge, roleWord } from "./parts";
 import { SuspensionNote, useSuspension } from "./suspended";
 
-function Rename({ project }: { project: TenantProject }) {
+export function Rename({ project }: { project: TenantProject }) {
   const rename = useRenameProject();
-  const [name, setName] = useState(project.display_name ?? "");
+  const [asked, askAnew] = useAsked(project);
+  const [typed, setTyped] = useState<string>();
+  const name = typed ?? asked.display_name ?? "";
+  const reset = () => {
+    askAnew();
+    setTyped(undefined);
+  };
   return (
-    <Confirm trigger={<Button small>Rename</Button>} title="Rename the project" action="Rename" ready={name.trim() !== ""} run={() => rename.mutateAsync({ ...project, display_name: name.trim() })}>
+    <Confirm trigger={<Button small>Rename</Button>} title="Rename the project" action="Rename" ready={name.trim() !== ""} changed={asked.etag !== project.etag} reset={reset} run={() => rename.mutateAsync({ ...asked, display_name: name.trim() })}>
       <p>The slug does not change.</p>
-      <TextField label="Display name" value={name} onChange={setName} />
+      <TextField label="Display name" value={name} onChange={setTyped} />
     </Confirm>
   );
 }
@@ -39,7 +46,7 @@ export function Settings({ manages }: { manages: boolean }) {
       {suspension && <SuspensionNote of={suspension} />}
       <Loaded of={[found]} lines={6} label="Loading the project">
         {(project) => (
-          <Card title={project.display_name || project.slug} aside={manages && <Rename key={project.etag} project={project} />}>
+          <Card title={project.display_name || project.slug} aside={manages && <Rename project={project} />}>
             <Facts
               rows={[
                 ["State", <TenantBadge state={project.state} />],
