@@ -23,6 +23,7 @@ mod failure;
 mod fit;
 mod formats;
 mod global;
+mod http;
 mod keys;
 mod node;
 mod organisation;

@@ -112,14 +112,14 @@ impl Credential {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::http_client;
+    use crate::http;
 
     #[test]
     fn a_token_file_that_is_renewed_is_read_again() {
         let folder = tempfile::tempdir().expect("temp dir");
         let file = folder.path().join("token");
         let credential = Credential::File(file.clone());
-        let http = http_client().expect("a client");
+        let http = http::client().expect("a client");
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .build()

@@ -12,6 +12,7 @@ use url::form_urlencoded::Serializer;
 
 use super::contexts::{Context, Tokens};
 use crate::failure::Failure;
+use crate::http::root_cause;
 
 /// Grant type of RFC 8628.
 const DEVICE_CODE: &str = "urn:ietf:params:oauth:grant-type:device_code";
@@ -125,14 +126,6 @@ impl From<Refused> for Failure {
         };
         Self::SignIn(format!("the identity provider refused the sign-in: {why}"))
     }
-}
-
-fn root_cause(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    cause.to_string()
 }
 
 /// Tokens go over TLS, or stay on this machine.

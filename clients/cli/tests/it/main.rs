@@ -31,5 +31,6 @@ mod tenancy;
 mod tenants;
 mod terminal;
 mod terraform;
+mod upgrades;
 mod using;
 mod webhooks;
