@@ -378,7 +378,7 @@ impl Api {
                 Err(failure) => failure,
             };
             let again = match &failure {
-                Failure::Unreachable { .. } => true,
+                Failure::Unreachable { .. } | Failure::ProviderUnavailable { .. } => true,
                 Failure::Api(error) => error.is_transient(),
                 _ => false,
             };

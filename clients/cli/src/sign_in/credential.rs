@@ -72,6 +72,10 @@ impl SignedIn {
                     locked.write(&contexts)?;
                     return Err(failure);
                 }
+                // the token that is there is as good as before
+                Err(Failure::ProviderUnavailable { .. }) if is_valid(tokens) => {
+                    *context = entry.clone();
+                }
                 Err(failure) => return Err(failure),
             }
         } else {
@@ -85,6 +89,10 @@ impl SignedIn {
 
 fn is_fresh(tokens: &Tokens) -> bool {
     tokens.expires - Timestamp::now().as_second() > RENEW_BEFORE
+}
+
+fn is_valid(tokens: &Tokens) -> bool {
+    tokens.expires > Timestamp::now().as_second()
 }
 
 impl Credential {

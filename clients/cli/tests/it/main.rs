@@ -23,6 +23,7 @@ mod plans;
 mod platform;
 mod platform_roles;
 mod quotas;
+mod renewal;
 mod reservations;
 mod select;
 mod sign_in;
