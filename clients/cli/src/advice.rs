@@ -101,7 +101,12 @@ pub fn of(error: &ApiFailure, admin: bool) -> Option<String> {
         {
             "Use the project's name or its id: project_id in gpuaas list --output json."
         }
-        _ if error.is_transient() => "Try again in a moment.",
+        _ if error.is_transient() => {
+            return Some(match error.retry_after.filter(|wait| !wait.is_zero()) {
+                Some(wait) => format!("Try again in {} s.", wait.as_secs()),
+                None => "Try again in a moment.".to_owned(),
+            });
+        }
         _ => return None,
     };
     Some(text.to_owned())

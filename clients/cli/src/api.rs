@@ -5,15 +5,14 @@ use gpuaas_proto::call::{HttpRequest, Streaming, Unary, http_request};
 use gpuaas_proto::json::from_json;
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
-use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
-use tokio_tungstenite::tungstenite::handshake::client::Request as Upgrade;
-use tokio_tungstenite::tungstenite::http::HeaderValue;
+use tokio_tungstenite::tungstenite::handshake::{client::generate_key, derive_accept_key};
 use url::Url;
 use uuid::Uuid;
 
 use crate::advice;
 use crate::api_failure::ApiFailure;
 use crate::failure::Failure;
+use crate::http::{self, TIMEOUT, root_cause};
 use crate::pause::pauses;
 use crate::profile::Target;
 use crate::sign_in::credential::Credential;
@@ -24,7 +23,8 @@ const ATTEMPTS: usize = 5;
 const PAUSE: Duration = Duration::from_millis(250);
 /// A command that would have to wait longer says so instead.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
-const TIMEOUT: Duration = Duration::from_secs(60);
+/// A WebSocket opens in this time.
+const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest time one stream is read; it is opened again after it.
 const STREAM_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 const PAGE_SIZE: &str = "200";
@@ -85,7 +85,7 @@ impl Api {
     /// # Errors
     /// TLS cannot be set up on this machine.
     pub fn new(target: Target) -> Result<Self, Failure> {
-        let http = http_client()?;
+        let http = http::client()?;
         Ok(Self {
             base: target.api,
             credential: target.credential,
@@ -246,14 +246,27 @@ impl Api {
         if response.status() == StatusCode::OK {
             return Ok(response);
         }
+        Err(self.refused(response, (&url, query, None)).await)
+    }
+
+    /// What an answer says that refuses.
+    async fn refused(
+        &self,
+        response: reqwest::Response,
+        request: (&Url, &[(&str, String)], Option<&Value>),
+    ) -> Failure {
         let status = response.status().as_u16();
         let request_id = request_id(&response);
-        let text = response
-            .text()
-            .await
-            .map_err(|error| self.unreachable(root_cause(&error)))?;
-        let error = ApiFailure::new(status, request_id, &text);
-        Err(self.refusal(error, (&url, query, None)))
+        let retry_after = retry_after(&response);
+        let text = match response.text().await {
+            Ok(text) => text,
+            Err(error) => return self.unreachable(root_cause(&error)),
+        };
+        let error = ApiFailure {
+            retry_after,
+            ..ApiFailure::new(status, request_id, &text)
+        };
+        self.refusal(error, request)
     }
 
     /// What the API refused. Of the project of the context it says where it comes from: the command does not name it.
@@ -302,31 +315,48 @@ impl Api {
         &self.base
     }
 
-    /// The upgrade request for a WebSocket at a path that the API named.
+    /// Opens the connection of a WebSocket at a path that the API named.
     ///
     /// # Errors
-    /// The path or the token cannot be sent.
-    pub async fn websocket(&self, path: &str, subprotocol: &str) -> Result<Upgrade, Failure> {
+    /// See [`Failure`]; nothing is repeated.
+    pub async fn upgrade(
+        &self,
+        path: &str,
+        subprotocol: &str,
+    ) -> Result<reqwest::Upgraded, Failure> {
         let mut url = self.base.clone();
-        let scheme = if url.scheme() == "https" { "wss" } else { "ws" };
         url.path_segments_mut()
             .map_err(|()| Failure::Usage("the API's address has no path".to_owned()))?
             .pop_if_empty()
             .extend(path.split('/').filter(|part| !part.is_empty()));
-        let text = format!("{scheme}{}", url.as_str().trim_start_matches(url.scheme()));
-        let unusable =
-            |_| Failure::Local("the API named an address that cannot be used".to_owned());
-        let mut request = text.into_client_request().map_err(unusable)?;
-        let header = |text: &str| {
-            HeaderValue::from_str(text)
-                .map_err(|_| Failure::Local("the token cannot be sent as a header".to_owned()))
-        };
-        let headers = request.headers_mut();
-        headers.insert("sec-websocket-protocol", header(subprotocol)?);
+        let key = generate_key();
+        let mut request = http::upgrading_client()?
+            .get(url.clone())
+            .timeout(UPGRADE_TIMEOUT)
+            .header("connection", "Upgrade")
+            .header("upgrade", "websocket")
+            .header("sec-websocket-version", "13")
+            .header("sec-websocket-key", &key)
+            .header("sec-websocket-protocol", subprotocol);
         if let Some(token) = self.credential.token(&self.http).await? {
-            headers.insert("authorization", header(&format!("Bearer {token}"))?);
+            request = request.bearer_auth(token);
         }
-        Ok(request)
+        let unreachable = |error: &reqwest::Error| self.unreachable(root_cause(error));
+        let response = request.send().await.map_err(|error| unreachable(&error))?;
+        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            return Err(self.refused(response, (&url, &[], None)).await);
+        }
+        let is = |name: &str, value: &str| {
+            let header = response.headers().get(name);
+            header.is_some_and(|given| given.as_bytes() == value.as_bytes())
+        };
+        if !is("sec-websocket-accept", &derive_accept_key(key.as_bytes()))
+            || !is("sec-websocket-protocol", subprotocol)
+        {
+            return Err(self.unreachable("the answer is not that of a WebSocket".to_owned()));
+        }
+        let upgraded = response.upgrade().await;
+        upgraded.map_err(|error| unreachable(&error))
     }
 
     async fn send(
@@ -348,7 +378,7 @@ impl Api {
                 Err(failure) => failure,
             };
             let again = match &failure {
-                Failure::Unreachable { .. } => true,
+                Failure::Unreachable { .. } | Failure::ProviderUnavailable { .. } => true,
                 Failure::Api(error) => error.is_transient(),
                 _ => false,
             };
@@ -385,17 +415,10 @@ impl Api {
         }
         let unreachable = |error: &reqwest::Error| self.unreachable(root_cause(error));
         let response = request.send().await.map_err(|error| unreachable(&error))?;
-        let status = response.status();
-        let request_id = request_id(&response);
-        let retry_after = retry_after(&response);
-        let text = response.text().await.map_err(|error| unreachable(&error))?;
-        if status != StatusCode::OK {
-            let error = ApiFailure {
-                retry_after,
-                ..ApiFailure::new(status.as_u16(), request_id, &text)
-            };
-            return Err(self.refusal(error, (&url, query, body)));
+        if response.status() != StatusCode::OK {
+            return Err(self.refused(response, (&url, query, body)).await);
         }
+        let text = response.text().await.map_err(|error| unreachable(&error))?;
         serde_json::from_str(&text).map_err(|_| {
             Failure::Local(format!(
                 "{} returned something that is not JSON; check that it is the API",
@@ -435,20 +458,6 @@ fn next_token(page: &Value) -> String {
     token.unwrap_or_default().to_owned()
 }
 
-/// The HTTP client of this program.
-///
-/// # Errors
-/// TLS cannot be set up on this machine.
-pub fn http_client() -> Result<reqwest::Client, Failure> {
-    reqwest::Client::builder()
-        .timeout(TIMEOUT)
-        .connect_timeout(Duration::from_secs(5))
-        .redirect(reqwest::redirect::Policy::none())
-        .user_agent(concat!("gpuaas/", env!("CARGO_PKG_VERSION")))
-        .build()
-        .map_err(|error| Failure::Local(format!("cannot set up HTTPS: {error}")))
-}
-
 /// Seconds of `Retry-After`.
 fn retry_after(response: &reqwest::Response) -> Option<Duration> {
     let header = response.headers().get(reqwest::header::RETRY_AFTER)?;
@@ -460,13 +469,4 @@ fn request_id(response: &reqwest::Response) -> String {
     let header = response.headers().get("x-request-id");
     let text = header.and_then(|value| value.to_str().ok());
     text.unwrap_or_default().to_owned()
-}
-
-/// The innermost cause is the one that helps a person ("Connection refused").
-fn root_cause(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    cause.to_string()
 }

@@ -22,7 +22,7 @@ pub struct Cli {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 success, 1 anything else, 2 wrong usage or a malformed value, 3 not found, \
-4 refused, 5 the API is unreachable or busy.";
+4 refused, 5 the API or the identity provider is unreachable or busy.";
 
 #[derive(Debug, Subcommand)]
 pub enum Command {

@@ -33,6 +33,14 @@ pub enum Failure {
     /// Nobody is signed in, or the sign-in did not work.
     #[error("{0}")]
     SignIn(String),
+    /// The identity provider does not answer, or cannot now: the sign-in is as it was.
+    #[error("the identity provider at {url} is not available: {cause}")]
+    ProviderUnavailable {
+        /// Where it was asked.
+        url: String,
+        /// Why.
+        cause: String,
+    },
     /// The identity provider says that the sign-in has ended: what is kept of it is worthless.
     #[error("{0}")]
     SignInEnded(String),
@@ -58,7 +66,7 @@ impl Failure {
             Self::Usage(_) => 2,
             Self::NotFound(_) => 3,
             Self::SignIn(_) | Self::SignInEnded(_) => 4,
-            Self::Unreachable { .. } => 5,
+            Self::Unreachable { .. } | Self::ProviderUnavailable { .. } => 5,
             Self::Allocation(_) | Self::Local(_) => 1,
             Self::Partly { cause, .. } => cause.exit_code(),
             Self::Api(error) => match (error.http, error.reason.as_str()) {
@@ -159,6 +167,7 @@ impl Failure {
             Self::Unreachable { .. } => {
                 "Check that the API is running at this address; set it with --api, GPUAAS_API or the profile."
             }
+            Self::ProviderUnavailable { .. } => "Try again in a moment.",
             Self::Api(error) => return advice::of(error, admin),
             _ => return None,
         };
@@ -186,6 +195,13 @@ mod tests {
             (Failure::SignIn(String::new()), 4),
             (
                 Failure::Unreachable {
+                    url: String::new(),
+                    cause: String::new(),
+                },
+                5,
+            ),
+            (
+                Failure::ProviderUnavailable {
                     url: String::new(),
                     cause: String::new(),
                 },

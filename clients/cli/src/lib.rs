@@ -4,7 +4,7 @@
 //! answered. Answers go to standard output, progress and errors to standard error.
 //!
 //! Exit codes: 0 success, 1 anything else, 2 wrong usage or a malformed value, 3 not found, 4 refused,
-//! 5 the API is unreachable or busy, 141 the output was closed.
+//! 5 the API or the identity provider is unreachable or busy, 141 the output was closed.
 // a closed pipe makes the standard macros panic
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
@@ -23,6 +23,7 @@ mod failure;
 mod fit;
 mod formats;
 mod global;
+mod http;
 mod keys;
 mod node;
 mod organisation;

@@ -2,7 +2,7 @@
 //! makes a line when it has ended.
 use std::collections::{BTreeMap, HashSet};
 use std::io::{IsTerminal as _, stderr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gpuaas_proto::gpuaas::allocation::v1::watch_allocation_response::Event;
 use gpuaas_proto::gpuaas::allocation::v1::{
@@ -59,6 +59,8 @@ pub struct Wait {
     pub goal: Goal,
     /// How long at most.
     pub limit: Duration,
+    /// Since when; several waits can have the limit together.
+    pub start: Instant,
     /// Show nothing.
     pub quiet: bool,
     /// Timeline entries up to this one are old and not shown.
@@ -94,7 +96,8 @@ async fn timeline(api: &Api, id: &str) -> Result<Vec<TimelineEntry>, Failure> {
 /// The goal cannot be reached any more, the time is up, or the API is unreachable for longer than a watch allows.
 pub async fn wait(api: &Api, id: &str, wait: Wait) -> Result<Answer<Allocation>, Failure> {
     let mut last = Answer::default();
-    let limit = tokio::time::sleep(wait.limit);
+    let left = wait.limit.saturating_sub(wait.start.elapsed());
+    let limit = tokio::time::sleep(left);
     tokio::select! {
         ended = follow(api, id, &wait, &mut last) => ended?,
         () = limit => {

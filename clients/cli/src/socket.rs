@@ -6,9 +6,9 @@ use gpuaas_proto::gpuaas::terminal::v1::{
     CreateTerminalSessionRequest, CreateTerminalSessionResponse, TerminalKind,
 };
 use serde_json::Value;
-use tokio::net::TcpStream;
+use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
+use tokio_tungstenite::tungstenite::protocol::Role;
 
 use crate::api::IdempotencyKey;
 use crate::failure::Failure;
@@ -18,7 +18,7 @@ use crate::session::Session;
 pub const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(50);
 
 /// A connection.
-pub type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+pub type Socket = WebSocketStream<reqwest::Upgraded>;
 
 /// Gets a ticket for an allocation. One whose answer got lost is replaced by another one.
 ///
@@ -64,19 +64,10 @@ pub fn text(message: &Value) -> Message {
 /// Opens the WebSocket of a ticket.
 ///
 /// # Errors
-/// The platform does not answer.
+/// The platform refuses, or does not answer.
 pub async fn connect(session: &Session, path: &str, subprotocol: &str) -> Result<Socket, Failure> {
-    let request = session.api.websocket(path, subprotocol).await?;
-    let unreachable = |cause: String| Failure::Unreachable {
-        url: session.api.base().to_string(),
-        cause,
-    };
-    let connecting = tokio_tungstenite::connect_async(request);
-    match tokio::time::timeout(Duration::from_secs(10), connecting).await {
-        Ok(Ok((socket, _))) => Ok(socket),
-        Ok(Err(error)) => Err(unreachable(error.to_string())),
-        Err(_) => Err(unreachable("no answer".to_owned())),
-    }
+    let connection = session.api.upgrade(path, subprotocol).await?;
+    Ok(WebSocketStream::from_raw_socket(connection, Role::Client, None).await)
 }
 
 /// Says the first message; answers `session_ready`, or why there is none.

@@ -2,6 +2,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use gpuaas_proto::gpuaas::allocation::v1::{Access, Allocation, AllocationState};
 
 use crate::allocation::is_off;
@@ -22,6 +23,38 @@ pub enum Via {
 const CONNECT_TIMEOUT: &str = "ConnectTimeout=15";
 /// Longer than the platform waits for the host of a VM: it is the one to say why there is no tunnel.
 const TUNNEL_TIMEOUT: &str = "ConnectTimeout=75";
+
+/// Why a key cannot be used where it is.
+const EXPANDED: &str = "ssh expands % and ${…} in the path of a key, and would look for another file; copy or link the key to a path without them";
+
+/// Takes the file of a private key that can be named to `ssh`.
+pub fn identity_file() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|file| match is_expanded(&file) {
+        true => Err(EXPANDED.to_owned()),
+        false => Ok(file),
+    })
+}
+
+/// Refuses a private key that cannot be named to `ssh`, wherever its path comes from.
+///
+/// # Errors
+/// It is such a key.
+pub fn check_identity(file: &Path) -> Result<(), Failure> {
+    if !is_expanded(file) {
+        return Ok(());
+    }
+    let file = file.display();
+    Err(Failure::Usage(format!(
+        "the key {file} cannot be used: {EXPANDED}, and name it with -i FILE"
+    )))
+}
+
+/// Whether `ssh` takes a part of the path of a key for a token or an environment variable. Tokens could be escaped, but then
+/// it warns that the file is missing; variables cannot.
+fn is_expanded(file: &Path) -> bool {
+    let path = file.as_os_str().as_encoded_bytes();
+    path.contains(&b'%') || path.windows(2).any(|two| two == b"${")
+}
 
 /// How to reach one allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]

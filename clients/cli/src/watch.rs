@@ -127,7 +127,7 @@ impl<'a, C: Streaming> Watch<'a, C> {
         self.lines.clear();
         let was_under_way = std::mem::take(&mut self.is_under_way);
         match &failure {
-            Failure::Unreachable { .. } => {}
+            Failure::Unreachable { .. } | Failure::ProviderUnavailable { .. } => {}
             Failure::Api(error) if error.is_transient() => {}
             // the token has expired, which the next one has not, or the access has changed: who opens it again is told what holds
             Failure::Api(error) if was_under_way && matches!(error.http, 401 | 403) => {}

@@ -33,10 +33,15 @@ launch() {
         exit $status
     fi
     exec > /dev/null 2>&1
-    # the request of the launch may be on its way, and the API may not answer
-    for pause in 2 10 60 300; do
+    # Until the request of the launch has timed out (60 s), it may be accepted after a look that found nothing; 9 is no exit
+    # code of the command line. The last look is only for an API that did not answer.
+    local slept=0 pause
+    for pause in 2 10 20 40 300; do
         sleep $pause
-        if bash "$MODULE/release.sh"; then break; fi
+        slept=$((slept + pause)) status=0
+        NOTHING_FOUND=9 bash "$MODULE/release.sh" || status=$?
+        [ $status != 0 ] || break
+        if [ $status = 9 ] && [ $slept -gt 60 ]; then break; fi
     done
 }
 launch &

@@ -8,7 +8,7 @@ use std::process::Command;
 use super::ssh::login;
 use crate::failure::Failure;
 use crate::session::Session;
-use crate::ssh::Via;
+use crate::ssh::{Via, identity_file};
 use crate::{allocation, project};
 
 #[derive(Debug, clap::Args)]
@@ -20,7 +20,7 @@ pub struct Flags {
     #[arg(long, short)]
     recursive: bool,
     /// Private key [default: the key of the launch].
-    #[arg(short = 'i', long, value_name = "FILE")]
+    #[arg(short = 'i', long, value_name = "FILE", value_parser = identity_file())]
     identity: Option<PathBuf>,
     /// Connect through the platform, or directly over the network.
     #[arg(long, value_enum, value_name = "WAY", default_value = "network")]

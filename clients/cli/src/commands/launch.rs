@@ -192,6 +192,7 @@ fn active_within(session: &Session, limit: Duration) -> Wait {
     Wait {
         goal: Goal::Active,
         limit,
+        start: Instant::now(),
         quiet: session.json(),
         after: 0,
         is_change: false,
@@ -270,7 +271,7 @@ async fn all_active(
     answer: &mut Answer<BatchCreateAllocationsResponse>,
     limit: Duration,
 ) -> Result<(), Failure> {
-    let end = Instant::now() + limit;
+    let wait = active_within(session, limit);
     let (mut done, mut left, mut cause) = (Vec::new(), Vec::new(), None);
     for (at, allocation) in answer.message.allocations.iter().enumerate() {
         let name = name_of(allocation).to_owned();
@@ -278,8 +279,6 @@ async fn all_active(
             left.push(name);
             continue;
         }
-        let limit = end.saturating_duration_since(Instant::now());
-        let wait = active_within(session, limit);
         match progress::wait(&session.api, &allocation.id, wait).await {
             Ok(now) => {
                 answer.json["allocations"][at] = now.json;

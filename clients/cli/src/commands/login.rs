@@ -6,10 +6,11 @@ use gpuaas_proto::gpuaas::identity::v1::{Caller, GetCallerRequest, Project, Role
 use serde_json::json;
 use url::Url;
 
-use crate::api::{Api, http_client};
+use crate::api::Api;
 use crate::failure::Failure;
 use crate::formats::Format;
 use crate::global::Global;
+use crate::http;
 use crate::output::{print_json, print_line, time, word};
 use crate::profile::{self, Target};
 use crate::session::Session;
@@ -32,15 +33,15 @@ pub async fn login(global: &Global, flags: &Flags) -> Result<(), Failure> {
     let file = ContextFile::of_user()?;
     let api = profile::address(global, &file.read()?)?;
     let name = global.context.clone().unwrap_or_else(|| name_of(&api));
-    let http = http_client()?;
+    let client = http::client()?;
     let mut url = api.clone();
     url.set_path(&format!(
         "{}/.well-known/gpuaas-configuration",
         api.path().trim_end_matches('/')
     ));
-    let configuration: Configuration = oauth::read(&http, url).await?;
+    let configuration: Configuration = oauth::read(&client, url).await?;
     let (issuer, client_id) = choose(configuration, flags.issuer.as_deref())?;
-    let found = oauth::discover(&http, &issuer.issuer).await?;
+    let found = oauth::discover(&client, &issuer.issuer).await?;
     let endpoint = found
         .device_authorization_endpoint
         .as_ref()
@@ -50,9 +51,9 @@ pub async fn login(global: &Global, flags: &Flags) -> Result<(), Failure> {
                 "the identity provider {issuer} has no device authorization"
             ))
         })?;
-    let device = oauth::begin(&http, &issuer, &client_id, endpoint).await?;
+    let device = oauth::begin(&client, &issuer, &client_id, endpoint).await?;
     invite(&device);
-    let tokens = oauth::wait(&http, &issuer, &client_id, &found.token_endpoint, &device).await?;
+    let tokens = oauth::wait(&client, &issuer, &client_id, &found.token_endpoint, &device).await?;
     let caller = whoami_of(&api, &tokens.access_token).await?;
     let context = Context {
         api,
@@ -197,7 +198,7 @@ pub async fn logout(global: &Global) -> Result<(), Failure> {
     // first here: whatever the provider says, this machine forgets the tokens
     locked.write(&contexts)?;
     if let (Some(tokens), Some(endpoint)) = (&tokens, &context.revocation_endpoint) {
-        let revoked = oauth::revoke(&http_client()?, &context, endpoint, tokens).await;
+        let revoked = oauth::revoke(&http::client()?, &context, endpoint, tokens).await;
         if let Err(failure) = revoked {
             note!(
                 "The identity provider did not revoke the sign-in: {failure}. Its own session may continue."

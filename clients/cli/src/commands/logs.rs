@@ -6,6 +6,7 @@ use gpuaas_proto::gpuaas::allocation::v1::{ReadSerialLogRequest, SerialLogPart};
 use gpuaas_serial_text::PlainText;
 use jiff::{SignedDuration, Timestamp};
 
+use super::launch::parse_length;
 use crate::allocation::AllocationRef;
 use crate::failure::Failure;
 use crate::output::{Moment as _, print_message, stamp, written};
@@ -19,8 +20,8 @@ pub struct Flags {
     /// Continue with new output, until the VM is deleted.
     #[arg(long, short)]
     follow: bool,
-    /// Only output of the last duration, such as 10m or 2h.
-    #[arg(long, value_name = "LENGTH")]
+    /// Only output of the last duration, such as 10m, 2h or 3d.
+    #[arg(long, value_name = "LENGTH", value_parser = parse_length)]
     since: Option<SignedDuration>,
     /// Only the last LINES lines.
     #[arg(long, value_name = "LINES", value_parser = clap::value_parser!(u32).range(..=100_000))]

@@ -3,6 +3,7 @@ use gpuaas_proto::gpuaas::allocation::v1::GetAllocationMetricsRequest;
 use gpuaas_proto::gpuaas::common::v1::MetricSeries;
 use jiff::{SignedDuration, Timestamp};
 
+use super::launch::parse_length;
 use crate::allocation::AllocationRef;
 use crate::failure::Failure;
 use crate::output::{bytes, clock, print_json, print_table, stamp};
@@ -12,8 +13,8 @@ use crate::session::Session;
 pub struct Flags {
     #[command(flatten)]
     of: AllocationRef,
-    /// Period up to now, such as 15m; at most 24h.
-    #[arg(long, value_name = "LENGTH", default_value = "1h")]
+    /// Period up to now, such as 15m; at most 1d.
+    #[arg(long, value_name = "LENGTH", default_value = "1h", value_parser = parse_length)]
     since: SignedDuration,
 }
 

@@ -7,7 +7,7 @@ use super::ssh::login;
 use crate::allocation::AllocationRef;
 use crate::failure::Failure;
 use crate::session::Session;
-use crate::ssh::Via;
+use crate::ssh::{Via, identity_file};
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
@@ -17,7 +17,7 @@ pub struct Flags {
     #[arg(required = true, value_name = "PORT", value_parser = parse_ports)]
     ports: Vec<(u16, u16)>,
     /// Private key [default: the key of the launch].
-    #[arg(short = 'i', long, value_name = "FILE")]
+    #[arg(short = 'i', long, value_name = "FILE", value_parser = identity_file())]
     identity: Option<PathBuf>,
     /// Connect through the platform, or directly over the network.
     #[arg(long, value_enum, value_name = "WAY", default_value = "platform")]

@@ -1,5 +1,5 @@
 //! `stop`, `start`, `reboot`, `rescue` and `unrescue`: the power of an active allocation.
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gpuaas_proto::call::Unary;
 use gpuaas_proto::gpuaas::allocation::v1::{
@@ -130,6 +130,7 @@ async fn change(
         let wait = Wait {
             goal: Goal::Power(goal),
             limit: Duration::from_secs(flags.timeout),
+            start: Instant::now(),
             quiet: session.json(),
             after,
             is_change: true,

@@ -1,5 +1,5 @@
 //! `release`: release an allocation.
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gpuaas_proto::gpuaas::allocation::v1::{AllocationState, ReleaseAllocationRequest};
 
@@ -43,6 +43,7 @@ pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
         let wait = Wait {
             goal: Goal::Released,
             limit: Duration::from_secs(flags.timeout),
+            start: Instant::now(),
             quiet,
             after,
             is_change: false,

@@ -9,7 +9,7 @@ use gpuaas_proto::gpuaas::allocation::v1::GetAllocationRequest;
 use crate::allocation::{AllocationRef, name_of};
 use crate::failure::Failure;
 use crate::session::Session;
-use crate::ssh::{Login, Via};
+use crate::ssh::{Login, Via, check_identity, identity_file};
 use crate::state;
 
 #[derive(Debug, clap::Args)]
@@ -17,7 +17,7 @@ pub struct Flags {
     #[command(flatten)]
     of: AllocationRef,
     /// Private key [default: the key of the launch].
-    #[arg(short = 'i', long, value_name = "FILE")]
+    #[arg(short = 'i', long, value_name = "FILE", value_parser = identity_file())]
     identity: Option<PathBuf>,
     /// Connect through the platform, or directly over the network.
     #[arg(long, value_enum, value_name = "WAY", default_value = "network")]
@@ -50,20 +50,23 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
 /// How to log in to an allocation; hints say what is not known.
 ///
 /// # Errors
-/// See [`Failure`]; or it has no login now.
+/// See [`Failure`]; or it has no login now, or ssh cannot be given the key.
 pub async fn login(
     session: &Session,
     id: &str,
     identity: Option<PathBuf>,
     via: Via,
 ) -> Result<Login, Failure> {
+    let identity = identity
+        .or_else(|| state::identity(id))
+        .or_else(|| session.identity.clone());
+    if let Some(file) = &identity {
+        check_identity(file)?;
+    }
     let of_one = GetAllocationRequest {
         allocation_id: id.to_owned(),
     };
     let allocation = session.api.call(&of_one).await?.message;
-    let identity = identity
-        .or_else(|| state::identity(id))
-        .or_else(|| session.identity.clone());
     let is_known = identity.is_some();
     let login = Login::new(&allocation, identity, via)?;
     if !is_known {

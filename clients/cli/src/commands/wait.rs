@@ -1,5 +1,5 @@
 //! `wait`: until an allocation is as wanted.
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gpuaas_proto::gpuaas::allocation::v1::{AllocationState, PowerState};
 
@@ -58,6 +58,7 @@ pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
     let wait = Wait {
         goal: flags.state.goal(),
         limit: Duration::from_secs(flags.timeout),
+        start: Instant::now(),
         quiet,
         // what happened before is not news
         after: match quiet {

@@ -72,6 +72,10 @@ impl SignedIn {
                     locked.write(&contexts)?;
                     return Err(failure);
                 }
+                // the token that is there is as good as before
+                Err(Failure::ProviderUnavailable { .. }) if is_valid(tokens) => {
+                    *context = entry.clone();
+                }
                 Err(failure) => return Err(failure),
             }
         } else {
@@ -85,6 +89,10 @@ impl SignedIn {
 
 fn is_fresh(tokens: &Tokens) -> bool {
     tokens.expires - Timestamp::now().as_second() > RENEW_BEFORE
+}
+
+fn is_valid(tokens: &Tokens) -> bool {
+    tokens.expires > Timestamp::now().as_second()
 }
 
 impl Credential {
@@ -112,14 +120,14 @@ impl Credential {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::http_client;
+    use crate::http;
 
     #[test]
     fn a_token_file_that_is_renewed_is_read_again() {
         let folder = tempfile::tempdir().expect("temp dir");
         let file = folder.path().join("token");
         let credential = Credential::File(file.clone());
-        let http = http_client().expect("a client");
+        let http = http::client().expect("a client");
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .build()

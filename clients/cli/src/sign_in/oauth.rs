@@ -12,6 +12,7 @@ use url::form_urlencoded::Serializer;
 
 use super::contexts::{Context, Tokens};
 use crate::failure::Failure;
+use crate::http::root_cause;
 
 /// Grant type of RFC 8628.
 const DEVICE_CODE: &str = "urn:ietf:params:oauth:grant-type:device_code";
@@ -115,24 +116,21 @@ impl Refused {
             _ => status.is_server_error(),
         }
     }
+
+    /// What it says.
+    fn why(self) -> String {
+        match self.error_description.is_empty() {
+            true => self.error,
+            false => format!("{} ({})", self.error_description, self.error),
+        }
+    }
 }
 
 impl From<Refused> for Failure {
     fn from(refused: Refused) -> Self {
-        let why = match refused.error_description.is_empty() {
-            true => refused.error,
-            false => format!("{} ({})", refused.error_description, refused.error),
-        };
+        let why = refused.why();
         Self::SignIn(format!("the identity provider refused the sign-in: {why}"))
     }
-}
-
-fn root_cause(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    cause.to_string()
 }
 
 /// Tokens go over TLS, or stay on this machine.
@@ -206,12 +204,13 @@ async fn post<T: DeserializeOwned>(
         .extend_pairs(fields)
         .extend_pairs(parameters)
         .finish();
-    let unreachable = |error: &reqwest::Error| {
-        Outcome::Away(Failure::Unreachable {
+    let away = |cause: String| {
+        Outcome::Away(Failure::ProviderUnavailable {
             url: url.to_string(),
-            cause: root_cause(error),
+            cause,
         })
     };
+    let unreachable = |error: &reqwest::Error| away(root_cause(error));
     let request = http
         .post(url.clone())
         .header("content-type", "application/x-www-form-urlencoded")
@@ -224,18 +223,18 @@ async fn post<T: DeserializeOwned>(
     let value: Value = serde_json::from_str(&text).unwrap_or_default();
     if !status.is_success() {
         let refused: Refused = serde_json::from_value(value).unwrap_or_default();
-        let is_of_now = refused.is_of_now(status);
-        if !is_of_now && !refused.error.is_empty() {
-            return Err(Outcome::Refused(refused));
-        }
-        let failure = match refused.error.is_empty() {
-            true => Failure::SignIn(format!("{url} answered with status {}", status.as_u16())),
-            false => refused.into(),
-        };
-        return Err(match is_of_now {
-            true => Outcome::Away(failure),
-            false => Outcome::Failed(failure),
-        });
+        let code = status.as_u16();
+        return Err(
+            match (refused.is_of_now(status), refused.error.is_empty()) {
+                (true, true) => away(format!("it answered with status {code}")),
+                (true, false) => away(refused.why()),
+                (false, true) => {
+                    let text = format!("{url} answered with status {code}");
+                    Outcome::Failed(Failure::SignIn(text))
+                }
+                (false, false) => Outcome::Refused(refused),
+            },
+        );
     }
     serde_json::from_value(value).map_err(|_| {
         let text = format!("{url} answered with something else than a sign-in needs");
@@ -320,7 +319,8 @@ pub async fn wait(
 /// New tokens for the refresh token of a context.
 ///
 /// # Errors
-/// [`Failure::SignIn`] when the sign-in has ended; no answer.
+/// [`Failure::SignInEnded`] when the sign-in has ended; [`Failure::ProviderUnavailable`] when there is no answer, or none now;
+/// another refusal.
 pub async fn refresh(
     http: &reqwest::Client,
     context: &Context,

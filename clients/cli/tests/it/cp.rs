@@ -2,7 +2,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
-use crate::support::{ID, World, allocation};
+use crate::support::{ID, World, allocation, write};
 
 fn world() -> World {
     let world = World::new();
@@ -67,6 +67,42 @@ fn a_forwarded_port_is_of_this_machine_only() {
         allocation("requested"),
     );
     assert_eq!(world.run(&["port-forward", ID, "80"]).code, 2);
+}
+
+#[test]
+fn a_key_whose_path_ssh_expands_is_refused_before_anything_is_done() {
+    let world = world();
+    let folder = world.path("100%");
+    std::fs::create_dir(&folder).expect("folder");
+    let percent = folder.join("id").display().to_string();
+    write(&folder.join("id"), "private");
+    for key in [percent.as_str(), "/keys/${USER}/id"] {
+        for arguments in [
+            &["ssh", "-i", key, ID][..],
+            &["ssh", "--via", "platform", "--identity", key, ID],
+            &["cp", "-i", key, "data", "first:in"],
+            &["port-forward", "-i", key, ID, "8888"],
+        ] {
+            let ran = world.run(arguments);
+            assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{ran:?}");
+            for reported in [key, "ssh expands % and ${…}", "copy or link the key"] {
+                assert!(ran.err.contains(reported), "{reported}: {ran:?}");
+            }
+        }
+    }
+    // that of the launch
+    let state = world.path(".local/state/gpuaas");
+    std::fs::create_dir_all(&state).expect("folder");
+    write(&state.join(format!("{ID}.identity")), &percent);
+    let ran = world.run(&["ssh", ID]);
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{ran:?}");
+    assert!(
+        ran.err.contains(&percent) && ran.err.contains("name it with -i FILE"),
+        "{ran:?}"
+    );
+    assert!(world.seen().is_empty(), "{:?}", world.seen());
+    assert!(!state.join(format!("{ID}.known_hosts")).exists());
+    world.run(&["ssh", "-i", "/keys/$USER/id", ID]).ok();
 }
 
 /// The command that ssh or scp speaks through.

@@ -52,23 +52,26 @@ fn a_log_of_the_last_minutes_is_wanted_by_its_time() {
     let world = World::new();
     let end = json!([{ "end": {}, "resume_token": "t" }]);
     world.get(&path(""), end);
-    let ran = world.run(&["logs", ID, "--since", "10m"]).ok();
-    assert_eq!(ran.out, "");
-    let seen = world.seen();
-    let (_, time) = seen[0].target.split_once("?since_time=").expect("a time");
-    let time: jiff::Timestamp = time.replace("%3A", ":").parse().expect("a time");
-    let ago = jiff::Timestamp::now().as_second() - time.as_second();
-    assert!((600..660).contains(&ago), "{ago}");
+    for (since, seconds) in [("10m", 600), ("3d", 259_200), ("1d 12h", 129_600)] {
+        let ran = world.run(&["logs", ID, "--since", since]).ok();
+        assert_eq!(ran.out, "");
+        let seen = world.seen().pop().expect("a request");
+        let (_, time) = seen.target.split_once("?since_time=").expect("a time");
+        let time: jiff::Timestamp = time.replace("%3A", ":").parse().expect("a time");
+        let ago = jiff::Timestamp::now().as_second() - time.as_second();
+        assert!((seconds..seconds + 60).contains(&ago), "{since}: {ago}");
+    }
 
     for wrong in [
-        ["--since", "-5m"],
-        ["--since", "soon"],
-        ["--tail", "100001"],
+        "--since=-5m",
+        "--since=-3d",
+        "--since=soon",
+        "--since=1mo",
+        "--tail=100001",
     ] {
-        let arguments = [&["logs", ID], &wrong[..]].concat();
-        assert_eq!(world.run(&arguments).code, 2, "{wrong:?}");
+        assert_eq!(world.run(&["logs", ID, wrong]).code, 2, "{wrong}");
     }
-    assert_eq!(world.seen().len(), 1, "nothing more was asked for");
+    assert_eq!(world.seen().len(), 3, "nothing more was asked for");
     let none = error(
         400,
         "SERIAL_LOG_UNAVAILABLE",

@@ -231,6 +231,58 @@ fn one_of_several_that_fails_hides_none_of_the_others() {
 }
 
 #[test]
+fn several_launches_that_are_late_name_the_whole_timeout() {
+    let world = World::new();
+    let key = world.home.path().join("k.pub");
+    std::fs::write(&key, "ssh-ed25519 AAAA me\n").expect("write");
+    let key = key.to_str().expect("path");
+    let one = |id: &str, name: &str, state: &str| json!({ "id": id, "config": { "name": name }, "status": { "state": state } });
+    let launched = json!([
+        one(FIRST, "web-1", "reserved"),
+        one(NODE, "web-2", "reserved")
+    ]);
+    post(
+        &world,
+        "/api/v1/allocations:batchCreate",
+        json!({ "allocations": launched }),
+    );
+    // some of the time has passed when the second one is waited for
+    for (id, name, state) in [(FIRST, "web-1", "active"), (NODE, "web-2", "reserved")] {
+        world.get(
+            &format!("/api/v1/allocations/{id}:watch"),
+            stream([vec![changed(one(id, name, state), "t1"), synced("t2")]]),
+        );
+    }
+    let launch = [
+        "launch",
+        "--sku",
+        "s",
+        "--image",
+        "i",
+        "--ssh-key",
+        key,
+        "--region",
+        "lab",
+        "--name",
+        "web",
+        "--count",
+        "2",
+        "--wait",
+        "--timeout",
+        "2",
+    ];
+    let ran = world.run(&launch);
+    assert_eq!((ran.code, ran.out.as_str()), (1, ""), "{ran:?}");
+    for reported in [
+        &format!("error: still reserved after 2 s; see: gpuaas show {NODE}"),
+        "done:    web-1",
+        "not yet: web-2",
+    ] {
+        assert!(ran.err.contains(reported), "{reported}: {ran:?}");
+    }
+}
+
+#[test]
 fn a_launch_is_protected_or_ends_at_a_time() {
     let world = World::new();
     let key = world.home.path().join("k.pub");
