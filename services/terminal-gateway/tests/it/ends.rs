@@ -294,5 +294,5 @@ async fn a_live_session_that_another_replica_took_for_lost_ends_and_frees_its_pl
     other.input("alive\n").await;
     other.until("<alive>").await;
     let (_next, _) = world.session().await;
-    assert_eq!(world.ask(None, "one too many").await.0, 403);
+    assert_eq!(world.ask(None, "one-too-many").await.0, 403);
 }
