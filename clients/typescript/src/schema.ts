@@ -13226,7 +13226,7 @@ export interface operations {
                 "application/json": {
                     /** @description Begins with https://, at most 2000 bytes, without user, password and fragment. It has to resolve to public addresses. */
                     url: string;
-                    /** @description Left out, or "*": all. */
+                    /** @description Left out, or "*": all. Refused are those that only webhooks of organisations get: "project.created", "project.closed", "organisation_member.added", "organisation_member.updated" and "organisation_member.removed". */
                     event_types?: string[];
                     /** @description At most 500 characters. */
                     description?: string;
@@ -13672,7 +13672,7 @@ export interface operations {
                 "application/json": {
                     /** @description As in CreateProjectWebhook. */
                     url?: string;
-                    /** @description Left out: unchanged; "*": all. */
+                    /** @description Left out: unchanged; "*": all. As in CreateProjectWebhook for a webhook of a project. */
                     event_types?: string[];
                     /** @description At most 500 characters. */
                     description?: string;

@@ -808,7 +808,9 @@ class Operations(Caller):
 
         url: Begins with https://, at most 2000 bytes, without user, password and fragment. It has to resolve to
         public addresses.
-        event_types: Left out, or "*": all.
+        event_types: Left out, or "*": all. Refused are those that only webhooks of organisations get:
+        "project.created", "project.closed", "organisation_member.added", "organisation_member.updated" and
+        "organisation_member.removed".
         description: At most 500 characters.
         """
         return self._call(t.CREATE_PROJECT_WEBHOOK, {"project_id": project_id}, {}, {"url": url, "event_types": event_types, "description": description}, idempotency_key, timeout)
@@ -5473,7 +5475,7 @@ class Operations(Caller):
         Owners of the project; action `webhook.update` on `webhook`.
 
         url: As in CreateProjectWebhook.
-        event_types: Left out: unchanged; "*": all.
+        event_types: Left out: unchanged; "*": all. As in CreateProjectWebhook for a webhook of a project.
         description: At most 500 characters.
         disabled: True ends its deliveries, false begins anew with the next event.
         etag: Refused with ETAG_STALE when the webhook has another one by now.
