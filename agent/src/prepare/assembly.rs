@@ -241,6 +241,6 @@ fn is_initramfs_older(root: &HostRoot) -> bool {
     ];
     ours.iter().any(|(path, text, is_there)| {
         let is_ours = root.read(path).is_ok_and(|found| found.contains(*text));
-        *is_there && is_ours && written(*path).is_some_and(|at| at > made)
+        *is_there && is_ours && written(path).is_some_and(|at| at > made)
     })
 }

@@ -103,7 +103,7 @@ impl Log {
     fn note(&mut self, outcome: &Result<()>) {
         match (outcome, self.trouble) {
             (Err(error), false) => {
-                tracing::warn!(of = self.of, "wait for events: {}", error.chain())
+                tracing::warn!(of = self.of, "wait for events: {}", error.chain());
             }
             (Ok(()), true) => tracing::info!(of = self.of, "queue events for webhooks again"),
             _ => {}

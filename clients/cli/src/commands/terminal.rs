@@ -278,7 +278,7 @@ async fn left(typed: &mut mpsc::Receiver<Vec<u8>>, escape: &mut Escape, transfer
         }
         transfer.type_in(&data);
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 fn show(output: &[u8]) -> Result<(), Failure> {
