@@ -21,6 +21,8 @@ const SLOWER: Duration = Duration::from_secs(5);
 /// The shortest and the longest pause before a provider is asked again that does not answer. From the one to the other they
 /// double (RFC 8628, 3.5).
 const AWAY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// A provider that takes longer for new tokens hangs: a token is renewed a minute before its end, and is used when that fails.
+const RENEWAL: Duration = Duration::from_secs(20);
 /// Whatever a provider says, no code is waited for longer, and no pause is longer.
 const DAY: u64 = 24 * 60 * 60;
 
@@ -111,9 +113,10 @@ impl Refused {
     /// Whether it is no answer to the request: the provider itself does not work now.
     fn is_of_now(&self, status: StatusCode) -> bool {
         match self.error.as_str() {
-            "" => status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS,
+            // a device is told so while its code lives
+            "slow_down" => false,
             "temporarily_unavailable" | "server_error" => true,
-            _ => status.is_server_error(),
+            _ => status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS,
         }
     }
 
@@ -331,7 +334,13 @@ pub async fn refresh(
         ("client_id", &*context.client_id),
         ("refresh_token", refresh_token),
     ];
-    let given = post::<Granted>(http, &context.token_endpoint, &fields, &context.parameters).await;
+    let given = post::<Granted>(http, &context.token_endpoint, &fields, &context.parameters);
+    let Ok(given) = tokio::time::timeout(RENEWAL, given).await else {
+        return Err(Failure::ProviderUnavailable {
+            url: context.token_endpoint.to_string(),
+            cause: format!("no answer within {} s", RENEWAL.as_secs()),
+        });
+    };
     match given {
         Ok(granted) => Ok(tokens(granted, Some(refresh_token))),
         Err(Outcome::Refused(refused)) if refused.error == "invalid_grant" => {

@@ -17,6 +17,7 @@ export function Confirm({
   ready = true,
   needs,
   changed = false,
+  long = false,
   reset,
   run,
 }: {
@@ -30,6 +31,8 @@ export function Confirm({
   needs?: Right;
   /** What the draft was begun from has changed since: `reset` begins it from what is there now. */
   changed?: boolean;
+  /** The call can take long, and goes on when the dialog is closed. */
+  long?: boolean;
   /** Begins a draft anew, which was about what had been read then: on opening, and when all was loaded anew on the reader's wish. */
   reset?: (reloaded: boolean) => void;
   run: () => Promise<unknown>;
@@ -61,7 +64,7 @@ export function Confirm({
   };
   const change = (next: boolean) => {
     // what becomes of a call that runs is seen here, and leaving would not take it back
-    if (busy) return;
+    if (busy && !long) return;
     if (next) begin(false);
     else setError(undefined);
     setOpen(next);
@@ -81,7 +84,7 @@ export function Confirm({
             {error !== undefined && <ProblemNote error={error} reloaded={() => begin(true)} />}
             <footer>
               <AlertDialog.Cancel asChild>
-                <Button disabled={busy}>Cancel</Button>
+                <Button disabled={busy && !long}>{busy && long ? "Close" : "Cancel"}</Button>
               </AlertDialog.Cancel>
               <Button type="submit" kind={danger ? "danger" : "primary"} busy={busy} disabled={!ready}>
                 {action}

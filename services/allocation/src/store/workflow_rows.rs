@@ -155,17 +155,19 @@ pub async fn steps(pool: &PgPool, id: Uuid) -> sqlx::Result<Vec<StepRow>> {
 /// Records that a step's effect is about to start.
 ///
 /// # Errors
-/// Those of the database, which refuses a step that is done by now; `Ok(Err(Lost))` when the epoch is another.
+/// Those of the database, which refuses a step that is done by now; `Ok(Err(Lost))` when the epoch or the direction is
+/// another: a turn to undo is known to the row before its answer is known here, or instead of it.
 pub async fn begin_step(
     pool: &PgPool,
     id: Uuid,
     epoch: i64,
+    direction: &str,
     step: &str,
 ) -> sqlx::Result<Result<StepRow, Lost>> {
     let row: Option<StepRow> = sqlx::query_as(
         "INSERT INTO workflow_steps (workflow_id, step, state, lease_epoch)
          SELECT id, $3, 'running', $2 FROM workflows
-          WHERE id = $1 AND lease_epoch = $2 AND state = 'running' FOR UPDATE
+          WHERE id = $1 AND lease_epoch = $2 AND direction = $4 AND state = 'running' FOR UPDATE
          ON CONFLICT (workflow_id, step) DO UPDATE
              SET attempts = workflow_steps.attempts + 1, lease_epoch = excluded.lease_epoch, state = 'running'
          RETURNING step, state, attempts, output, error,
@@ -174,6 +176,7 @@ pub async fn begin_step(
     .bind(id)
     .bind(epoch)
     .bind(step)
+    .bind(direction)
     .fetch_optional(pool)
     .await?;
     Ok(row.ok_or(Lost))
@@ -264,21 +267,23 @@ pub async fn yield_workflow(
 /// Ends a workflow.
 ///
 /// # Errors
-/// Those of the database; `Ok(Err(Lost))` when the epoch is another.
+/// Those of the database; `Ok(Err(Lost))` when the epoch or the direction is another.
 pub async fn finish(
     pool: &PgPool,
     id: Uuid,
     epoch: i64,
+    direction: &str,
     succeeded: bool,
 ) -> sqlx::Result<Result<(), Lost>> {
     let done = sqlx::query(
         "UPDATE workflows
             SET state = $3, ended_at = clock_timestamp(), lease_expires_at = NULL, progress = NULL
-          WHERE id = $1 AND lease_epoch = $2 AND state = 'running'",
+          WHERE id = $1 AND lease_epoch = $2 AND direction = $4 AND state = 'running'",
     )
     .bind(id)
     .bind(epoch)
     .bind(if succeeded { "done" } else { "failed" })
+    .bind(direction)
     .execute(pool)
     .await?;
     Ok(fence(done.rows_affected()))

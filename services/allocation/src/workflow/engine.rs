@@ -63,7 +63,8 @@ pub async fn run(
             Next::Run(step) => step,
             end => {
                 let succeeded = matches!(end, Next::Succeeded);
-                let finish = workflow_rows::finish(&deps.pool, id, epoch, succeeded);
+                let finish =
+                    workflow_rows::finish(&deps.pool, id, epoch, &taken.direction, succeeded);
                 let lost = deps.within(finish).await?.is_err();
                 return Ok(match (lost, succeeded) {
                     (true, _) => Outcome::Lost,
@@ -81,7 +82,7 @@ pub async fn run(
             let given = yield_waiting(deps, &taken, step, waiting, WIPE_WAIT, None);
             return deps.within(given).await;
         }
-        let begin = workflow_rows::begin_step(&deps.pool, id, epoch, step.name);
+        let begin = workflow_rows::begin_step(&deps.pool, id, epoch, &taken.direction, step.name);
         let Ok(row) = deps.within(begin).await? else {
             return Ok(Outcome::Lost);
         };

@@ -242,8 +242,8 @@ fn change(work: &Work) -> BoxFuture<'_, StepResult> {
                 &work.deps.pool,
                 work.taken.id,
                 order.task_type.as_str(),
-            )
-            .await?;
+            );
+            let tried = work.deps.within(tried).await?;
             let is_final = ONCE.contains(&failure.step.as_str());
             return Err(if is_final {
                 failed

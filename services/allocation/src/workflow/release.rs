@@ -119,8 +119,8 @@ fn release_vm(work: &Work) -> BoxFuture<'_, StepResult> {
                 &work.deps.pool,
                 work.taken.id,
                 TaskType::VmRelease.as_str(),
-            )
-            .await?;
+            );
+            let tried = work.deps.within(tried).await?;
             return Err(again(failed, tried));
         }
         Ok(

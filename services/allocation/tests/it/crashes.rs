@@ -4,12 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
+use gpuaas_allocation::Config;
 use gpuaas_allocation::workflow::edges::Edges;
 use gpuaas_allocation::workflow::failure::StepError;
 use gpuaas_allocation::workflow::kill::Point;
 use gpuaas_placement::model::AllocationState;
 use gpuaas_proto::gpuaas::agent::v1::FailureClass;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use serde_json::json;
+use sqlx::PgPool;
 
 use crate::expect::{assert_active, assert_released, step_names, timeline};
 use crate::host::State;
@@ -107,6 +110,59 @@ async fn p3_p5_a_step_whose_commit_got_no_answer_is_done_and_not_undone() {
         assert_eq!(attempts, 1, "{step}");
         runner.stop().await;
     }
+}
+
+/// Turns a launch to undo behind one of its steps, as the commit of a failure does that the runner does not know of.
+struct TurnedMeanwhile {
+    owner: PgPool,
+    turned: AtomicBool,
+}
+
+#[async_trait]
+impl Edges for TurnedMeanwhile {
+    async fn pass(&self, kind: &str, step: &str, point: Point) -> Result<(), StepError> {
+        let here = (kind, step, point) == ("provision", "report_image", Point::After);
+        if here && !self.turned.swap(true, Ordering::SeqCst) {
+            let failure = json!({
+                "reason": "GUEST_NO_LOGIN", "message": "no login", "step": "provision.provision",
+                "failure_class": "guest", "host_clean": false,
+            });
+            sqlx::query(
+                "UPDATE placement.workflows SET direction = 'undo', failure = $1 WHERE kind = $2",
+            )
+            .bind(failure)
+            .bind(kind)
+            .execute(&self.owner)
+            .await?;
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn p3_p5_a_launch_that_is_undone_by_now_goes_no_step_further() {
+    let world = World::start().await;
+    let edges = Arc::new(TurnedMeanwhile {
+        owner: world.owner.clone(),
+        turned: AtomicBool::new(false),
+    });
+    let config = Config {
+        lease_seconds: 1.0,
+        ..World::config()
+    };
+    let runner = world.runner_at(world.pool.clone(), config, edges.clone());
+    let id = world.reserve("web").await;
+    world.until_state(id, "failed").await;
+    assert!(edges.turned.load(Ordering::SeqCst));
+    let begun: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM placement.outbox WHERE aggregate_id = $1 AND type = 'allocation.active'",
+    )
+    .bind(id)
+    .fetch_one(&world.owner)
+    .await
+    .expect("events");
+    assert_eq!(begun, 0, "it was billed");
+    runner.stop().await;
 }
 
 #[tokio::test]

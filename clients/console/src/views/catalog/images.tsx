@@ -53,6 +53,7 @@ function NewImage() {
         </Button>
       }
       title="Add an image"
+      long
       action="Add"
       ready={isSlug(slug) && isSource && !!seconds && chosen.length > 0 && isGood(checks)}
       run={run}
@@ -92,6 +93,7 @@ export function Toggle({ image }: { image: Image }) {
         </Button>
       }
       title={`${verbOf(asked)} ${slug}?`}
+      long={!disables}
       action={verbOf(asked)}
       reset={askAnew}
       run={() => set.mutateAsync({ slug, status: disables ? "disabled" : "active", etag: asked.etag })}
